@@ -1,7 +1,9 @@
 #include "lockstep/record/follower.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -16,100 +18,174 @@ namespace {
 
 constexpr size_t kChunk = size_t{1} << 18;
 constexpr size_t kMostLine = size_t{1} << 25;
-
-Error bad_line(const std::filesystem::path& path, int64_t line, Error error) {
-  error.add_context("line " + std::to_string(line) + " of " + quote(path.native()));
-  return error;
-}
+constexpr size_t kMostGiven = 256;
+constexpr auto kMostWait =
+    std::chrono::seconds(60);  // NFS keeps what it knows of a file for so long (acregmax)
 
 }  // namespace
 
-int64_t Follower::poll(const Take& take) { return read_logs(take, /*with_last_lines=*/false); }
+/// One look at one log.
+class Follower::Reading {
+ public:
+  Reading(const LogFile& file, int descriptor, Log& log, bool is_complete)
+      : file_(file), descriptor_(descriptor), log_(log), is_complete_(is_complete) {}
 
-int64_t Follower::read_all(const Take& take) { return read_logs(take, /*with_last_lines=*/true); }
+  /// Whether another log has taken its name. The file's number does not tell: it is used again, and a copy
+  /// that is renamed over the log goes on with it. A writer that cuts its log after a failed writing takes
+  /// away only an incomplete line, which was not given.
+  bool is_of_other_log() const {
+    struct stat status {};
+    if (::fstat(descriptor_, &status) != 0) throw errno_error(errno, "read", file_.path.string());
+    if (status.st_size < log_.offset) return true;
+    std::string there(log_.given.size(), '\0');
+    const off_t place = static_cast<off_t>(log_.offset) - static_cast<off_t>(there.size());
+    const size_t got = read_at(place, there.data(), there.size());
+    return got < there.size() || there != log_.given;
+  }
 
-int64_t Follower::read_logs(const Take& take, bool with_last_lines) {
+  int64_t read(const Take& take) {
+    if (log_.skips_line && !skip_line()) return 0;
+    std::vector<char> chunk(kChunk);
+    while (const size_t got = read_at(static_cast<off_t>(log_.offset) + static_cast<off_t>(held_.size()),
+                                      chunk.data(), chunk.size())) {
+      const size_t searched = held_.size();
+      held_.append(chunk.data(), got);
+      const size_t done = give_lines(take, searched);
+      held_.erase(0, done);
+      if (lacks_bytes(held_)) {
+        if (!has_waited() || !skip_line()) return count_;
+        held_.clear();
+      }
+      if (held_.size() > kMostLine) refuse_long_line();
+    }
+    if (is_complete_) give_last_line(take);
+    return count_;
+  }
+
+ private:
+  size_t read_at(off_t place, char* bytes, size_t size) const {
+    while (true) {
+      const ssize_t got = ::pread(descriptor_, bytes, size, place);
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) throw errno_error(errno, "read", file_.path.string());
+    }
+  }
+
+  // Returns the bytes of held_ that are done. No line ends before `searched`.
+  size_t give_lines(const Take& take, size_t searched) {
+    size_t begin = 0;
+    for (size_t end = 0; (end = held_.find('\n', std::max(begin, searched))) != std::string::npos;) {
+      const std::string_view line(held_.data() + begin, end - begin);
+      if (lacks_bytes(line)) return begin;
+      pass(std::string_view(held_.data() + begin, end + 1 - begin));
+      begin = end + 1;
+      if (!line.empty()) give(event_of(line), take);
+    }
+    return begin;
+  }
+
+  Event event_of(std::string_view line) const {
+    try {
+      return from_line(line);
+    } catch (Error& error) {
+      add_place(error, log_.lines);
+      throw;
+    }
+  }
+
+  void give(Event event, const Take& take) {
+    event.writer = file_.name.writer;
+    event.attempt = file_.name.attempt;
+    ++count_;
+    take(event);
+  }
+
+  void give_last_line(const Take& take) {
+    if (held_.empty()) return;
+    Event event;
+    try {
+      event = from_line(held_);
+    } catch (const Error&) {
+      return;  // a killed writer has not finished it
+    }
+    pass(held_);
+    give(std::move(event), take);
+  }
+
+  void pass(std::string_view bytes) {
+    log_.offset += static_cast<int64_t>(bytes.size());
+    log_.lines += bytes.ends_with('\n') ? 1 : 0;
+    log_.given = bytes.substr(bytes.size() - std::min(bytes.size(), kMostGiven));
+    log_.waits_since.reset();
+  }
+
+  static bool lacks_bytes(std::string_view line) { return line.find('\0') != std::string_view::npos; }
+
+  bool has_waited() {
+    if (!log_.waits_since) log_.waits_since = Clock::now();
+    return is_complete_ || Clock::now() - *log_.waits_since > kMostWait;
+  }
+
+  // Goes to the line after the one at the offset. False if that one has no end yet.
+  bool skip_line() {
+    std::vector<char> chunk(kChunk);
+    off_t place = static_cast<off_t>(log_.offset);
+    while (const size_t got = read_at(place, chunk.data(), chunk.size())) {
+      const auto end = std::find(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(got), '\n');
+      place += end - chunk.begin();
+      if (end == chunk.begin() + static_cast<std::ptrdiff_t>(got)) continue;
+      log_.offset = place;
+      log_.skips_line = false;
+      pass("\n");
+      return true;
+    }
+    return false;
+  }
+
+  [[noreturn]] void refuse_long_line() {
+    log_.skips_line = true;
+    Error error(ErrorCode::corrupt_data, "an event is longer than " + as_bytes(kMostLine),
+                "move the damaged event file away; its events are then missing");
+    add_place(error, log_.lines + 1);
+    throw error;
+  }
+
+  void add_place(Error& error, int64_t line) const {
+    error.add_context("line " + std::to_string(line) + " of " + quote(file_.path.native()));
+  }
+
+  const LogFile& file_;
+  const int descriptor_;
+  Log& log_;
+  const bool is_complete_;
+  std::string held_;  // what was read and has no end yet, from the offset on
+  int64_t count_ = 0;
+};
+
+int64_t Follower::poll(const Take& take) { return read_logs(take, /*is_complete=*/false); }
+
+int64_t Follower::read_all(const Take& take) { return read_logs(take, /*is_complete=*/true); }
+
+int64_t Follower::read_logs(const Take& take, bool is_complete) {
   int64_t count = 0;
-  for (const LogFile& file : log_files(run_folder_)) {
-    Log& log = logs_[{file.name.attempt, file.path.filename().string()}];
-    log.writer = file.name.writer;
+  const std::vector<LogFile> files = log_files(run_folder_);
+  for (size_t i = 0; i < files.size(); ++i) {
     // Opened each time: a network file system shows what others have added to a file when it is opened.
-    const Descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const Descriptor opened(::open(files[i].path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!opened) {
       if (errno == ENOENT || errno == ESTALE) continue;
-      throw errno_error(errno, "open", file.path.string());
+      throw errno_error(errno, "open", files[i].path.string());
     }
-    begin_again_if_replaced(file.path, log, opened.get());
-    std::string rest;
-    count += read(file.path, opened.get(), log, take, rest);
-    if (with_last_lines) give_last_line(log, take, rest, count);
+    Log& log = logs_[{files[i].name.attempt, files[i].path.filename().string()}];
+    Reading reading(files[i], opened.get(), log, is_complete);
+    if (reading.is_of_other_log()) {
+      logs_.clear();
+      ++restarts_;
+      return count + read_logs(take, is_complete);
+    }
+    count += reading.read(take);
   }
   return count;
-}
-
-void Follower::give_last_line(Log& log, const Take& take, std::string_view line, int64_t& count) {
-  Event event;
-  try {
-    if (line.empty()) return;
-    event = from_line(line);
-  } catch (const Error&) {
-    return;  // a killed writer has not finished it
-  }
-  log.offset += static_cast<int64_t>(line.size());
-  event.writer = log.writer;
-  ++count;
-  take(event);
-}
-
-// A log that its writer cut after a failed writing has lost only an incomplete line, which was not given.
-void Follower::begin_again_if_replaced(const std::filesystem::path& path, Log& log, int descriptor) {
-  struct stat status {};
-  if (::fstat(descriptor, &status) != 0) throw errno_error(errno, "read", path.string());
-  const bool is_other = log.file_number != 0 && log.file_number != static_cast<uint64_t>(status.st_ino);
-  if (is_other || status.st_size < log.offset) {
-    log.offset = log.lines = 0;
-    ++restarts_;
-  }
-  log.file_number = static_cast<uint64_t>(status.st_ino);
-}
-
-// held: what was read and has no end yet, from log.offset on.
-int64_t Follower::read(const std::filesystem::path& path, int descriptor, Log& log, const Take& take,
-                       std::string& held) {
-  int64_t count = 0;
-  std::vector<char> chunk(kChunk);
-  while (true) {
-    const ssize_t got = ::pread(descriptor, chunk.data(), chunk.size(),
-                                static_cast<off_t>(log.offset) + static_cast<off_t>(held.size()));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw errno_error(errno, "read", path.string());
-    if (got == 0) return count;
-    held.append(chunk.data(), static_cast<size_t>(got));
-    size_t begin = 0;
-    for (size_t end = 0; (end = held.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      const std::string_view line = std::string_view(held).substr(begin, end - begin);
-      // Network file systems may show the length of an addition before its bytes.
-      if (line.find('\0') != std::string_view::npos) return count;
-      log.offset += static_cast<int64_t>(line.size()) + 1;
-      ++log.lines;
-      if (line.empty()) continue;
-      Event event;
-      try {
-        event = from_line(line);
-      } catch (const Error& error) {
-        throw bad_line(path, log.lines, error);
-      }
-      event.writer = log.writer;
-      ++count;
-      take(event);
-    }
-    held.erase(0, begin);
-    if (held.size() > kMostLine) {
-      throw bad_line(path, log.lines + 1,
-                     Error(ErrorCode::corrupt_data, "an event is longer than " + as_bytes(kMostLine),
-                           "move the damaged event file away; its events are then missing"));
-    }
-  }
 }
 
 }  // namespace lockstep::record

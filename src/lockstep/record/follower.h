@@ -1,12 +1,14 @@
 // Reads what is added to a run's event logs, also while they are written by processes on other machines.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 
 #include "lockstep/record/event.h"
 
@@ -23,29 +25,30 @@ class Follower {
   explicit Follower(std::filesystem::path run_folder) : run_folder_(std::move(run_folder)) {}
 
   /// Returns the number of events. If a log was replaced (its run was removed and another one has its name),
-  /// restarts() grows, and the events of the new log follow from its beginning. Throws corrupt_data for a
-  /// line that is no event, with its file and place, and io if the folder or a log cannot be read; the next
-  /// call continues after that line. `take` may throw, and is then not given that event again.
+  /// restarts() grows, and all events follow from the beginning; `take` sees the new number. Throws
+  /// corrupt_data for a line that is no event, with its file and place, and io if the folder or a log cannot
+  /// be read; the next call continues after that line. `take` may throw, and is then not given that event
+  /// again. A line with zero bytes is waited for, as network file systems show lengths before bytes. After a
+  /// minute it is left out: a power cut has taken it.
   int64_t poll(const Take& take);
 
   /// The same for logs that nobody writes any more: also gives the last line of a log that has an event but
-  /// no end, and ignores any other last line.
+  /// no end, ignores any other last line, and does not wait.
   int64_t read_all(const Take& take);
 
   int64_t restarts() const { return restarts_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  class Reading;
   struct Log {
     int64_t offset = 0;  // of the first byte that was not given yet
     int64_t lines = 0;
-    uint64_t file_number = 0;  // inode
-    std::string writer;
+    std::string given;                             // the last bytes before it
+    bool skips_line = false;                       // the line at the offset is too long, which has been said
+    std::optional<Clock::time_point> waits_since;  // for bytes of the line at the offset
   };
-  void begin_again_if_replaced(const std::filesystem::path& path, Log& log, int descriptor);
-  static void give_last_line(Log& log, const Take& take, std::string_view line, int64_t& count);
-  int64_t read_logs(const Take& take, bool with_last_lines);
-  static int64_t read(const std::filesystem::path& path, int descriptor, Log& log, const Take& take,
-                      std::string& held);
+  int64_t read_logs(const Take& take, bool is_complete);
 
   std::filesystem::path run_folder_;
   std::map<std::pair<int64_t, std::string>, Log> logs_;  // by attempt and file name

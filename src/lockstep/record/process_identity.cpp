@@ -5,6 +5,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -25,9 +27,11 @@ struct ProcessLine {
   int64_t start = 0;
 };
 
-// Field 3 and field 22 of /proc/PID/stat (proc(5)). The name in field 2 may contain blanks and parentheses.
+// Field 3 and field 22 of /proc/PID/stat (proc(5)). The name in field 2 may contain anything.
 std::optional<ProcessLine> process_line(int64_t process) {
-  const std::string line = first_line_of("/proc/" + std::to_string(process) + "/stat");
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string line;
+  std::getline(file, line, '\0');
   const size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   const std::vector<std::string> fields = split(line.substr(std::min(line.size(), name_end + 2)), ' ');
@@ -41,16 +45,19 @@ std::optional<ProcessLine> process_line(int64_t process) {
 ProcessIdentity this_process() {
   const int64_t process = ::getpid();
   const auto line = process_line(process);
+  // A /proc of another namespace shows other processes under these numbers (unshare --pid).
+  const bool is_own = link_text("/proc/self") == std::to_string(process);
   return {.host = host_name(),
           .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
-          .process_space = link_text("/proc/self/ns/pid"),
+          .process_space = is_own ? link_text("/proc/self/ns/pid") : "",
           .process = process,
-          .process_start = line ? line->start : 0};
+          .process_start = is_own && line ? line->start : 0};
 }
 
 std::optional<bool> is_there(const ProcessIdentity& identity) {
   const ProcessIdentity here = this_process();
-  if (identity.boot.empty() || identity.process_space.empty() || identity.process <= 0) return std::nullopt;
+  const bool is_process = identity.process > 0 && identity.process <= std::numeric_limits<pid_t>::max();
+  if (identity.boot.empty() || identity.process_space.empty() || !is_process) return std::nullopt;
   if (identity.boot != here.boot || identity.process_space != here.process_space) return std::nullopt;
   const auto line = process_line(identity.process);
   if (!line) {
@@ -61,7 +68,20 @@ std::optional<bool> is_there(const ProcessIdentity& identity) {
   return !is_dead && (identity.process_start == 0 || line->start == identity.process_start);
 }
 
+std::optional<double> start_time(int64_t process) {
+  const auto line = process_line(process);
+  std::ifstream words("/proc/stat");
+  for (std::string word; line && words >> word;) {
+    double machine_start = 0;
+    if (word == "btime" && words >> machine_start)
+      return machine_start + static_cast<double>(line->start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
+  return std::nullopt;
+}
+
 std::optional<int64_t> memory_kills_in(const std::string& file) {
+  // The name may be from a run folder of others, where it could be that of a pipe.
+  if (!file.starts_with("/sys/fs/cgroup/") || file.find("..") != std::string::npos) return std::nullopt;
   std::ifstream lines(file);
   std::string key;
   int64_t value = 0;
@@ -78,9 +98,12 @@ std::optional<MemoryKills> memory_kills() {
     if (parts.size() != 3) continue;
     const bool is_v2 = parts[0] == "0" && parts[1].empty();
     if (!is_v2 && parts[1] != "memory") continue;
-    const std::string folder = (is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") + parts[2];
-    const std::string file = folder + (is_v2 ? "/memory.events" : "/memory.oom_control");
-    if (const auto count = memory_kills_in(file)) return MemoryKills{file, *count};
+    const std::string root = is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    // A container may see its own group as the root, and the group's path from outside.
+    for (const std::string& folder : {root + (parts[2] == "/" ? "" : parts[2]), root}) {
+      const std::string file = folder + (is_v2 ? "/memory.events" : "/memory.oom_control");
+      if (const auto count = memory_kills_in(file)) return MemoryKills{file, *count};
+    }
   }
   return std::nullopt;
 }

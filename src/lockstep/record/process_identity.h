@@ -31,6 +31,9 @@ ProcessIdentity this_process();
 /// another namespace.
 std::optional<bool> is_there(const ProcessIdentity& identity);
 
+/// When a process of this machine started, in seconds since 1970. Nothing if it is not there.
+std::optional<double> start_time(int64_t process);
+
 /// Processes of the calling process's memory cgroup that the kernel has killed because memory ran out
 /// (memory.events of cgroup v2, memory.oom_control of v1). Nothing without such a cgroup.
 struct MemoryKills {

@@ -26,6 +26,7 @@ namespace lockstep::record {
 namespace {
 
 constexpr auto kLookInterval = std::chrono::milliseconds(100);
+constexpr int kMostLooks = 3;  // at what is no request
 constexpr int64_t kMostBytes = 4096;
 constexpr std::string_view kEnding = ".json";
 
@@ -34,10 +35,11 @@ std::string this_user() {
   return (user != nullptr ? std::string(user->pw_name) : std::to_string(::geteuid())) + "@" + host_name();
 }
 
-// In the order in which they were made.
+// In the order in which they were made. A link could lead to files that are nobody's requests.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   std::error_code code;
+  if (!std::filesystem::is_directory(std::filesystem::symlink_status(folder, code))) return files;
   std::filesystem::directory_iterator entries(folder, code);
   for (; !code && entries != std::filesystem::directory_iterator(); entries.increment(code)) {
     const std::string name = entries->path().filename().string();
@@ -47,18 +49,19 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
   return files;
 }
 
-void remove_file(const std::filesystem::path& file) {
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
+bool remove_file(const std::filesystem::path& file) {
+  std::error_code code;
+  std::filesystem::remove(file, code);
+  return !code;
 }
 
 // The one who may write the run may ask for something.
-bool is_trusted(int descriptor, const std::filesystem::path& folder) {
+bool is_trusted(int descriptor, const std::filesystem::path& run_folder) {
   struct stat file {
   }, run{};
   if (::fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode)) return false;
   if (file.st_uid == ::geteuid() || file.st_uid == 0) return true;
-  return ::stat(folder.c_str(), &run) == 0 && file.st_uid == run.st_uid;
+  return ::stat(run_folder.c_str(), &run) == 0 && file.st_uid == run.st_uid;
 }
 
 Request read_request(int descriptor, const std::filesystem::path& path) {
@@ -69,7 +72,10 @@ Request read_request(int descriptor, const std::filesystem::path& path) {
   bytes.resize(static_cast<size_t>(got));
   Request request;
   try {
-    lockstep::read_json(known_part<Request>(parse_json(bytes)), request, path.string());
+    const Json values = parse_json(bytes);
+    if (!values.is_object() || !values.contains("request"))
+      throw Error(ErrorCode::corrupt_data, quote(path.native()) + " does not say what it asks for");
+    lockstep::read_json(known_part<Request>(values), request, path.string());
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data, quote(path.native()) + " is not a request: " + error.what());
   }
@@ -91,30 +97,51 @@ std::string make_request(const std::filesystem::path& run_folder, Request reques
 }
 
 bool is_taken(const std::filesystem::path& run_folder, const std::string& id) {
-  return ::access((RunPaths{run_folder}.requests() / (id + std::string(kEnding))).c_str(), F_OK) != 0;
+  const std::filesystem::path file = RunPaths{run_folder}.requests() / (id + std::string(kEnding));
+  return ::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 RequestWatch::RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse)
-    : folder_(RunPaths{run_folder}.requests()), take_(std::move(take)), refuse_(std::move(refuse)) {
-  for (const std::filesystem::path& file : files_in(folder_)) remove_file(file);
+    : run_folder_(run_folder),
+      folder_(RunPaths{run_folder}.requests()),
+      take_(std::move(take)),
+      refuse_(std::move(refuse)) {
+  // Made by another user who asks first, it would be a folder in which the run cannot remove anything.
+  std::error_code ignored;
+  std::filesystem::create_directory(folder_, ignored);
+  for (const std::filesystem::path& file : files_in(folder_)) {
+    if (!remove_file(file)) not_removable_.insert(file);
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 
 void RequestWatch::look() {
   for (const std::filesystem::path& path : files_in(folder_)) {
+    if (not_removable_.contains(path)) continue;
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file && errno == ENOENT) continue;
-    if (!file || !is_trusted(file.get(), folder_)) {
+    if (!file || !is_trusted(file.get(), run_folder_)) {
       refuse_("a request was refused: " + quote(path.native()) + " is not from the owner of the run");
-    } else {
-      try {
-        take_(read_request(file.get(), path));
-      } catch (const Error& error) {
-        refuse_("a request was refused: " + error.message());
-      }
+    } else if (!is_answered(file.get(), path)) {
+      continue;
     }
-    remove_file(path);
+    looks_.erase(path);
+    if (!remove_file(path)) not_removable_.insert(path);
   }
+}
+
+// False for what may be a request that is being written, as `echo` does it.
+bool RequestWatch::is_answered(int descriptor, const std::filesystem::path& path) {
+  std::optional<Request> request;
+  try {
+    request = read_request(descriptor, path);
+  } catch (const Error& error) {
+    if (++looks_[path] < kMostLooks) return false;
+    refuse_("a request was refused: " + error.message());
+    return true;
+  }
+  take_(*request);
+  return true;
 }
 
 void RequestWatch::work(const std::stop_token& stop) {

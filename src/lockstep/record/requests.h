@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -26,7 +28,7 @@ constexpr std::array<const char*, 4> enum_names(RequestKind) {
 struct Request {
   RequestKind request = RequestKind::stop;
   int64_t every = 1;
-  std::string from;
+  std::string from{};
   std::string id{};  ///< the file's name without its ending
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("request", self.request, "stop, finish, checkpoint or report");
@@ -54,9 +56,13 @@ class RequestWatch {
 
  private:
   void look();
+  bool is_answered(int descriptor, const std::filesystem::path& path);
   void work(const std::stop_token& stop);
 
+  std::filesystem::path run_folder_;
   std::filesystem::path folder_;
+  std::map<std::filesystem::path, int> looks_;     // at files that are no requests, so far
+  std::set<std::filesystem::path> not_removable_;  // answered once
   Take take_;
   Refuse refuse_;
   std::jthread thread_;

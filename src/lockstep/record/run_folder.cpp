@@ -23,8 +23,9 @@ namespace {
 // That run has not begun, and all of these are written again.
 bool is_left_over(const RunPaths& paths, const std::filesystem::path& file) {
   const auto beside = [](std::filesystem::path whole) { return whole += ".part"; };
-  return file == paths.lock() || file == paths.status() || file == paths.listing() ||
-         file == beside(paths.listing()) || file == beside(paths.options());
+  if (file.filename().native().starts_with(RunPaths::kClock)) return true;
+  return file == paths.lock() || file == paths.status() || file == paths.requests() ||
+         file == paths.listing() || file == beside(paths.listing()) || file == beside(paths.options());
 }
 
 bool is_used(const RunPaths& paths) {

@@ -10,6 +10,8 @@ namespace lockstep::record {
 
 /// The paths in a run folder. A value; it does not access files.
 struct RunPaths {
+  static constexpr const char* kClock =
+      ".clock-";  ///< begins the name of a file that shows the time (state_of)
   std::filesystem::path folder;
   std::filesystem::path events() const { return folder / "events"; }
   std::filesystem::path checkpoints() const { return folder / "checkpoints"; }

@@ -56,6 +56,13 @@ TEST_F(RunFolderTest, CreateRefusesSomebodyElsesFolderAndLeavesItAlone) {
   EXPECT_THAT(error_of([&] { RunFolder::open(root_); }), HasSubstr("does not contain a run"));
 }
 
+// Somebody looks at the run, or asks something of it, before it begins.
+TEST_F(RunFolderTest, AFolderWithWhatReadersPutThereIsFree) {
+  std::ofstream(root_ / ".clock-a1b2c3") << "\n";
+  std::filesystem::create_directory(root_ / "requests");
+  EXPECT_TRUE(RunFolder::create(root_).locked());
+}
+
 TEST_F(RunFolderTest, AFolderWithNothingButALockIsFree) {
   std::filesystem::create_directory(root_ / "x");
   std::ofstream(root_ / "x" / "lock") << "process 7 on nowhere";

@@ -26,6 +26,8 @@
 namespace lockstep::record {
 namespace {
 
+constexpr double kClockError = 1;  // of a process's start, which the kernel counts in whole seconds
+
 double seconds_of(const timespec& time) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
@@ -34,23 +36,8 @@ std::optional<double> modified(const std::filesystem::path& path) {
   // An open makes a network file system ask its server.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0) return std::nullopt;
+  if (file ? ::fstat(file.get(), &status) != 0 : ::stat(path.c_str(), &status) != 0) return std::nullopt;
   return seconds_of(status.st_mtim);
-}
-
-// The file system's time now.
-double time_in(const std::filesystem::path& folder) {
-  std::string name = (folder / ".clock-XXXXXX").string();
-  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
-  struct stat status {};
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  if (!file) return seconds_of(now);
-  // The server's time is set by a writing, and seen after the next look.
-  const bool written = ::write(file.get(), "\n", 1) == 1 && ::fsync(file.get()) == 0;
-  const bool seen = written && ::fstat(file.get(), &status) == 0;
-  ::unlink(name.c_str());
-  return seen ? seconds_of(status.st_mtim) : seconds_of(now);
 }
 
 bool is_on_network(const std::filesystem::path& folder) {
@@ -64,6 +51,21 @@ bool is_on_network(const std::filesystem::path& folder) {
   if (::statfs(folder.c_str(), &system) != 0) return false;
   const auto kind = static_cast<unsigned long>(system.f_type) & 0xFFFFFFFFUL;
   return std::find(kNetworks.begin(), kNetworks.end(), kind) != kNetworks.end();
+}
+
+// The file system's time now.
+double time_in(const std::filesystem::path& folder) {
+  std::string name = (folder / (std::string(RunPaths::kClock) + "XXXXXX")).string();
+  const Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  struct stat status {};
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  if (!file) return seconds_of(now);
+  // A server's time is set by a writing, and seen after the next look. A full disk leaves that of the making.
+  if (::write(file.get(), "\n", 1) == 1 && is_on_network(folder)) ::fsync(file.get());
+  const bool seen = ::fstat(file.get(), &status) == 0;
+  ::unlink(name.c_str());
+  return seen ? seconds_of(status.st_mtim) : seconds_of(now);
 }
 
 // The last sign of the writer: its status, else its newest log, else its lock.
@@ -127,20 +129,41 @@ struct Holder {
 
 // "process 7364 on host"
 std::optional<Holder> holder_of(const std::filesystem::path& lock) {
-  const std::vector<std::string> words = split(first_line_of(lock), ' ');
+  constexpr int64_t kMostBytes = 4096;
+  std::string line;
+  try {
+    line = first_line(read_file(lock, kMostBytes));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  const std::vector<std::string> words = split(line, ' ');
   if (words.size() != 4 || words[0] != "process") return std::nullopt;
   const auto process = parse_number<int64_t>(words[1]);
   return process ? std::optional(Holder{*process, words[3]}) : std::nullopt;
+}
+
+// What is damaged has no part in the state.
+void read_undamaged(const std::filesystem::path& run_folder, const Follower::Take& take) {
+  constexpr int kMostDamaged = 1000;
+  Follower follower(run_folder);
+  for (int damaged = 0;; ++damaged) {
+    try {
+      follower.read_all(take);
+      return;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt_data || damaged == kMostDamaged) throw;
+    }
+  }
 }
 
 // Of a run without a status, which an earlier version or another program has written.
 StateOfRun from_events(const std::filesystem::path& run_folder) {
   StateOfRun found;
   std::optional<Event> last_word;
-  Follower(run_folder).read_all([&](const Event& event) {
+  read_undamaged(run_folder, [&](const Event& event) {
     if (event.writer != rank_writer(0)) return;
+    if (event.attempt > found.attempt) last_word.reset();
     if (event.kind == PlanOfRun::kind) {
-      last_word.reset();
       found.total_steps = static_cast<int64_t>(std::clamp(number(event, "total_steps", 0), 0.0, 1e15));
     }
     if (event.kind == End::kind || event.kind == Failed::kind) last_word = event;
@@ -161,11 +184,15 @@ StateOfRun from_events(const std::filesystem::path& run_folder) {
     ProcessIdentity writer = this_process();
     writer.process = holder->process;
     writer.process_start = 0;
-    if (is_there(writer) == false) {
+    const std::optional<bool> there = is_there(writer);
+    if (there == false) {
       found.state = RunState::lost;
       found.reason = "the process is gone";
       return found;
     }
+    // A later process with its number has not written the lock.
+    const auto started = start_time(holder->process), locked = modified(RunPaths{run_folder}.lock());
+    if (there == true && started && locked && *started <= *locked + kClockError) return found;
   }
   judge_silence(run_folder, found);
   return found;

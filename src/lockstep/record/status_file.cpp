@@ -1,7 +1,14 @@
 #include "lockstep/record/status_file.h"
 
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -15,41 +22,86 @@ namespace lockstep::record {
 namespace {
 
 constexpr size_t kBytes = 4096;  // a page: small enough to be written and read in one piece
-constexpr size_t kMostText = 600;
+constexpr std::array<size_t, 4> kMostText{600, 300, 100, 0};  // JSON takes up to 6 bytes for one of them
 constexpr auto kBeatInterval = std::chrono::seconds(3);
 
-std::string shortened(std::string text) {
-  if (text.size() > kMostText) text = text.substr(0, kMostText) + " ...";
-  return text;
+std::string shortened(const std::string& text, size_t most) {
+  return text.size() > most ? text.substr(0, most) + " ..." : text;
 }
 
 // The hash tells a reader whether it has read a writing in progress.
-std::string block_of(Status status) {
-  status.reason = shortened(std::move(status.reason));
-  status.hint = shortened(std::move(status.hint));
+std::string hashed(const Status& status) {
   const std::string json = lockstep::to_json(status).dump(-1, ' ', true, Json::error_handler_t::replace);
-  std::string block = json + "\n" + as_hex(hash_of(json)) + "\n";
+  return json + "\n" + as_hex(hash_of(json)) + "\n";
+}
+
+std::string block_of(const Status& status) {
+  std::string block;
+  for (const size_t most : kMostText) {
+    Status fitting = status;
+    fitting.reason = shortened(status.reason, most);
+    fitting.hint = shortened(status.hint, most);
+    if (most == 0) fitting.memory_kills_file.clear();  // a path may be as long as the block
+    block = hashed(fitting);
+    if (block.size() <= kBytes) break;
+  }
   if (block.size() < kBytes) block.append(kBytes - 1 - block.size(), ' ').append("\n");
   return block;
 }
 
+bool is_hash(std::string_view line) {
+  return line.size() == 16 &&
+         std::all_of(line.begin(), line.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
+}
+
+std::string_view without_blanks(std::string_view text) {
+  constexpr std::string_view kBlanks(" \t\r\n\0", 5);  // other programs may fill the block with any of them
+  const size_t last = text.find_last_not_of(kBlanks);
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
+// Other programs may leave the line with the hash out.
 std::optional<Status> parse_block(std::string_view block) {
-  const size_t end = block.find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view json = block.substr(0, end);
-  const std::string hash = as_hex(hash_of(json));
-  const std::string_view rest = block.substr(end + 1);
-  const bool has_hash =
-      rest.find_first_not_of(" \n") != std::string_view::npos;  // other programs may leave it out
-  if (has_hash && !rest.starts_with(hash)) return std::nullopt;
+  std::string_view json = without_blanks(block);
+  const size_t last_line = json.rfind('\n');
+  if (last_line != std::string_view::npos && is_hash(json.substr(last_line + 1))) {
+    const std::string_view hash = json.substr(last_line + 1);
+    json = json.substr(0, last_line);
+    if (as_hex(hash_of(json)) != hash) return std::nullopt;
+  }
   try {
+    const Json values = parse_json(json);
+    if (!values.is_object() || !values.contains("state")) return std::nullopt;
     Status status;
-    lockstep::read_json(known_part<Status>(parse_json(json)), status, "status.json");
+    lockstep::read_json(known_part<Status>(values), status, "status.json");
     return status;
   } catch (const Error&) {
   } catch (const Json::exception&) {
   }
   return std::nullopt;
+}
+
+// To open a pipe would wait, and a link would lead elsewhere.
+std::filesystem::path path_to_write(const std::filesystem::path& run_folder) {
+  const std::filesystem::path path = RunPaths{run_folder}.status();
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) ::unlink(path.c_str());
+  return path;
+}
+
+// The beginning of the file; nothing without a file that can hold a status.
+std::optional<std::string> read_block(const std::filesystem::path& path) {
+  constexpr size_t kMostBytes = 4 * kBytes;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat found {};
+  if (!file && (errno == EACCES || errno == EMFILE || errno == ENFILE))
+    throw errno_error(errno, "open", path.string());
+  if (!file || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
+  std::string bytes(kMostBytes, '\0');
+  const ssize_t got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
+  if (got < 0) return std::nullopt;
+  bytes.resize(static_cast<size_t>(got));
+  return bytes;
 }
 
 }  // namespace
@@ -62,14 +114,16 @@ StatusWriter::StatusWriter(const std::filesystem::path& run_folder, Status statu
     status_.memory_kills_file = kills->file;
     status_.memory_kills = kills->count;
   }
-  file_ = std::make_unique<OpenFile>(RunPaths{run_folder}.status(), O_WRONLY | O_CREAT);
+  file_ = std::make_unique<OpenFile>(path_to_write(run_folder), O_WRONLY | O_CREAT);
   write_now();
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 
 StatusWriter::~StatusWriter() {
   thread_.request_stop();
-  changed_.notify_all();
+  thread_.join();
+  // Its process may go on for long, which would look as if the run did.
+  set_state(RunState::failed, "the program has left the run without saying how it ended");
 }
 
 void StatusWriter::set_step(int64_t step, int64_t epoch) {
@@ -79,41 +133,56 @@ void StatusWriter::set_step(int64_t step, int64_t epoch) {
 }
 
 void StatusWriter::set_state(RunState state, const std::string& reason, const std::string& hint) {
-  const std::lock_guard lock(mutex_);
-  if (is_final(status_.state)) return;
-  status_.state = state;
-  status_.reason = reason;
-  status_.hint = hint;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_final(status_.state)) return;
+    status_.state = state;
+    status_.reason = reason;
+    status_.hint = hint;
+  }
   write_now();
 }
 
-// The caller holds the mutex, or is the only thread.
+bool StatusWriter::has_ended() {
+  const std::lock_guard lock(mutex_);
+  return is_final(status_.state);
+}
+
+// Without mutex_, for which a training step would wait as long as the disk takes.
 void StatusWriter::write_now() {
-  status_.written = now_seconds();
+  const std::lock_guard one_after_another(writing_);
+  Status status;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.written = now_seconds();
+    status = status_;
+  }
   try {
-    file_->write_at(0, block_of(status_));
+    file_->write_at(0, block_of(status));
   } catch (const Error&) {  // see the class
   }
 }
 
 void StatusWriter::work(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
-    changed_.wait_for(lock, stop, kBeatInterval, [] { return false; });
-    if (!is_final(status_.state)) write_now();
+    never.wait_for(lock, stop, kBeatInterval, [] { return false; });
+    if (stop.stop_requested() || has_ended()) return;
+    write_now();
   }
 }
 
 std::optional<Status> read_status(const std::filesystem::path& run_folder) {
   const std::filesystem::path path = RunPaths{run_folder}.status();
-  constexpr int kTries = 5;
+  constexpr int kTries = 5;  // while it is being written
   for (int i = 0; i < kTries; ++i) {
-    try {
-      if (auto status = parse_block(read_file(path, int64_t{1} << 20))) return status;
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::not_found) return std::nullopt;
-      throw;
-    }
+    const auto block = read_block(path);
+    if (!block) return std::nullopt;
+    if (auto status = parse_block(*block)) return status;
+    if (!block->starts_with('{')) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(i));
   }
   return std::nullopt;
 }

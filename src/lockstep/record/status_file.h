@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -65,6 +64,7 @@ class StatusWriter {
  public:
   /// Reserves the file's space. `status` is completed with the writer and the times.
   StatusWriter(const std::filesystem::path& run_folder, Status status);
+  /// Without a final state until then, writes `failed`.
   ~StatusWriter();
   StatusWriter(const StatusWriter&) = delete;
   StatusWriter& operator=(const StatusWriter&) = delete;
@@ -77,15 +77,17 @@ class StatusWriter {
  private:
   void work(const std::stop_token& stop);
   void write_now();
+  bool has_ended();
 
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
+  std::mutex writing_;
+  std::mutex mutex_;  // of status_, for moments only
   Status status_;
   std::unique_ptr<OpenFile> file_;
   std::jthread thread_;
 };
 
-/// The file's content; nothing without such a file, or if it is damaged.
+/// The file's content; nothing without such a file, or if it is damaged. Throws io if the caller may not read
+/// it.
 std::optional<Status> read_status(const std::filesystem::path& run_folder);
 
 /// Puts a folder's status there in one writing, for a run that no process works on (queued).

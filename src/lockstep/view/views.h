@@ -22,10 +22,10 @@ class View {
 };
 
 struct ProgressOptions {
-  bool plot = false;      ///< redraw the curves in the terminal during the run
-  bool timing = false;    ///< print the step's breakdown at the end
-  bool verbose = false;   ///< a line for every step event
-  bool averages = false;  ///< a line for every average event
+  bool plot = false;                   ///< redraw the curves in the terminal during the run
+  bool timing = false;                 ///< print the step's breakdown at the end
+  bool verbose = false;                ///< a line for every step event
+  bool averages = false;               ///< a line for every average event
   std::filesystem::path earlier = {};  ///< the run folder, for the curves of earlier attempts; may be empty
 };
 
