@@ -77,7 +77,9 @@ Details read_details(const std::filesystem::path& folder) {
   if (!record::is_run_folder(folder))
     throw Error(ErrorCode::not_found, quote(folder.native()) + " is not a run folder",
                 "lockstep runs lists the runs in a folder");
-  Details details{.run = record::summary_of(folder), .files = files_in(folder)};
+  Details details;
+  details.run = record::summary_of(folder);
+  details.files = files_in(folder);
   for (const FileOfRun& file : details.files) details.run.bytes += file.bytes;
   const record::LogEnds ends = record::ends_of_log(folder);
   for (const Event& event : ends.newest) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kHeadChunk = int64_t{1} << 16;
 constexpr int64_t kMostHead = int64_t{1} << 22;  // a plan of 100,000 classes fits
-constexpr size_t kMostFirst = 16;                // where a run begins, it says its plan and its environment
+constexpr size_t kMostFirst = 8;                 // where a run begins, it says its plan and its environment
 constexpr int64_t kTail = int64_t{1} << 19;      // about a thousand logged steps
 constexpr size_t kMostTails = 3;                 // an attempt that has just begun has no validation
 
@@ -51,6 +51,20 @@ std::vector<Event> first_events(const OpenFile& file, const std::string& writer)
   return events_in(text, writer, kMostFirst);
 }
 
+// Most lines are logged steps, of which the last one is enough; reading them all would take most of the time.
+std::string without_steps(std::string_view text) {
+  constexpr std::string_view kStep = R"({"kind":"step",)";
+  std::string kept;
+  std::string_view step;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n') + 1);
+    text.remove_prefix(line.size());
+    if (line.starts_with(kStep)) step = line;
+    else kept += line;
+  }
+  return std::string(step) + kept;
+}
+
 std::vector<Event> last_events(const OpenFile& file, const std::string& writer) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return {};
@@ -58,7 +72,8 @@ std::vector<Event> last_events(const OpenFile& file, const std::string& writer) 
   std::string text = read_part(file, from, kTail);
   if (from > 0) text.erase(0, text.find('\n') == std::string::npos ? text.size() : text.find('\n') + 1);
   // A line that lacks only its end is an event, and any other one is left out.
-  return events_in(text + "\n", writer, text.size());
+  const std::string lines = without_steps(text + "\n");
+  return events_in(lines, writer, lines.size());
 }
 
 // A folder or a pipe is no log.

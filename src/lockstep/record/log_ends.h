@@ -12,7 +12,8 @@ namespace lockstep::record {
 struct LogEnds {
   std::vector<Event> first;   ///< of the run: the first lines of its first attempt
   std::vector<Event> newest;  ///< the first lines of its newest attempt
-  std::vector<Event> last;    ///< the last lines of its newest attempts, those of the newest one at the end
+  std::vector<Event> last;    ///< the last lines of its newest attempts, the newest one last;
+                              ///< of logged steps only each attempt's last one, before the others
 };
 
 /// Reads at most about 10 MB, however large the logs are.

@@ -46,7 +46,9 @@ std::optional<Status> parse_block(std::string_view block) {
   if (has_hash && !rest.starts_with(hash)) return std::nullopt;
   try {
     Status status;
-    lockstep::read_json(known_part<Status>(parse_json(json)), status, "status.json");
+    const Json known = known_part<Status>(parse_json(json));
+    if (!known.contains("state")) return std::nullopt;  // another program's file
+    lockstep::read_json(known, status, "status.json");
     return status;
   } catch (const Error&) {
   } catch (const Json::exception&) {

@@ -40,6 +40,13 @@ std::optional<int64_t> counted(int64_t value, int64_t least) {
   return value >= least ? std::optional(value) : std::nullopt;
 }
 
+// -1 if it is missing or no count.
+int64_t whole(const Event& event, const char* key) {
+  constexpr double kMost = 1e15;
+  const double value = number(event, key, -1);
+  return value >= 0 && value <= kMost ? static_cast<int64_t>(value) : -1;
+}
+
 std::optional<double> written_at(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
@@ -95,7 +102,7 @@ void take_beginning(const LogEnds& ends, RunSummary& summary) {
     if (summary.data.empty()) summary.data = text(event, "folder");
     if (summary.network.empty()) summary.network = text(event, "network");
     if (!summary.total_steps)
-      summary.total_steps = counted(static_cast<int64_t>(std::clamp(number(event, "total_steps", 0), 0.0, 1e15)), 1);
+      summary.total_steps = counted(whole(event, "total_steps"), 1);
   }
 }
 
@@ -115,7 +122,7 @@ void take_end(const LogEnds& ends, RunSummary& summary) {
       summary.seconds = finite(number(event, "seconds"));
       summary.test_accuracy = finite(number(event, "test_accuracy"));
       if (const auto best = finite(number(event, "best_accuracy"))) summary.best_accuracy = best;
-      if (const auto step = finite(number(event, "best_step"))) summary.best_step = static_cast<int64_t>(*step);
+      if (const auto step = counted(whole(event, "best_step"), 1)) summary.best_step = step;
     }
     if (!is_of_newest) continue;
     summary.step = std::max(summary.step.value_or(0), event.step);
