@@ -6,6 +6,7 @@
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
+#include "lockstep/cli/shell_word.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
@@ -14,17 +15,6 @@
 
 namespace lockstep::cli {
 namespace {
-
-// A path quoted so that it can be pasted into a shell.
-std::string shell_word(const std::string& path) {
-  const bool plain =
-      path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./,:=@%+-") ==
-      std::string::npos;
-  if (plain && !path.empty()) return path;
-  std::string text = "'";
-  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
 
 int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
   console.note("stopped after step " + with_commas(result.steps) + "; to continue:\n  lockstep train " +

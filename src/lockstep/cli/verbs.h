@@ -40,6 +40,18 @@ int run_diff(const Call& call, Console& console);
 std::vector<FieldInfo> copy_fields();
 int run_copy(const Call& call, Console& console);
 
+std::vector<FieldInfo> runs_fields();
+int run_runs(const Call& call, Console& console);
+
+std::vector<FieldInfo> runs_show_fields();
+int run_runs_show(const Call& call, Console& console);
+
+std::vector<FieldInfo> runs_remove_fields();
+int run_runs_remove(const Call& call, Console& console);
+
+std::vector<FieldInfo> stop_fields();
+int run_stop(const Call& call, Console& console);
+
 std::vector<FieldInfo> run_fields();
 int run_run(const Call& call, Console& console);
 

@@ -1,0 +1,118 @@
+#include "lockstep/record/summary.h"
+
+#include <fstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/record/disk_use.h"
+#include "lockstep/record/test_runs.h"
+
+namespace lockstep::record {
+namespace {
+
+using testing::HasSubstr;
+
+class SummaryTest : public testing::Test {
+ protected:
+  const lockstep::test::TemporaryFolder temporary_{};
+  const std::filesystem::path run_ = temporary_.path() / "run";
+};
+
+TEST_F(SummaryTest, OfARunThatHasEnded) {
+  test::write_ended_run(run_, 0.875);
+  temporary_.write("run/options.json", R"({"format": 2, "plan": {"network": {"network": "resnet18"}}})");
+  const RunSummary summary = summary_of(run_);
+  EXPECT_EQ(summary.state, RunState::ended);
+  EXPECT_EQ(summary.network, "resnet18");
+  EXPECT_EQ(summary.data, "photos");
+  EXPECT_EQ(summary.accuracy, 0.875);  // the result's
+  EXPECT_EQ(summary.best_accuracy, 0.75);
+  EXPECT_EQ(summary.best_step, 10);
+  EXPECT_EQ(summary.loss, 0.5);
+  EXPECT_EQ(summary.step, 20);
+  EXPECT_EQ(summary.total_steps, 20);
+  EXPECT_EQ(summary.seconds, 22);
+  EXPECT_EQ(summary.started, 1000);
+}
+
+TEST_F(SummaryTest, OfARunThatHasOnlyEvents) {
+  test::write_log(run_, 0, "patience");
+  const RunSummary summary = summary_of(run_);
+  EXPECT_EQ(summary.state, RunState::ended);
+  EXPECT_EQ(summary.reason, "patience");
+  EXPECT_EQ(summary.network, "lenet");
+  EXPECT_EQ(summary.accuracy, 0.5);
+  EXPECT_EQ(summary.validation_loss, 0.25);
+  EXPECT_EQ(summary.seconds, 21);
+  EXPECT_EQ(summary.step, 20);
+}
+
+TEST_F(SummaryTest, OfAManifestOfFormatOne) {
+  temporary_.write("run/options.json", R"({"format": 1, "plan": {"network": "squeezenet"}})");
+  temporary_.write("run/lock", "process 1 on nowhere\n");
+  EXPECT_EQ(summary_of(run_).network, "squeezenet");
+}
+
+TEST_F(SummaryTest, AResumedRunHasTheValidationsOfItsEarlierAttempts) {
+  test::write_log(run_, 0, "stopped");
+  {
+    EventLog log(run_, 0, 1);
+    test::write_event(log, event_of(PlanOfRun{}, 20, 1), 2000);
+  }
+  write_status(run_, test::status_with(RunState::running));
+  const RunSummary summary = summary_of(run_);
+  EXPECT_EQ(summary.state, RunState::running);
+  EXPECT_EQ(summary.accuracy, 0.5);
+  EXPECT_EQ(summary.started, 1000);
+}
+
+TEST_F(SummaryTest, DamagedFilesDoNotEndTheList) {
+  std::string junk(5000, '\0');
+  for (size_t i = 0; i < junk.size(); ++i) junk[i] = static_cast<char>(i * 37 + i / 7);
+  test::write_ended_run(run_);
+  for (const char* name : {"options.json", "result.json", "status.json", "events/rank-0-attempt-0.jsonl"}) {
+    temporary_.write(std::string("run/") + name, junk);
+    EXPECT_NO_THROW(summary_of(run_)) << name;
+  }
+  EXPECT_TRUE(is_run_folder(run_));
+  temporary_.write("run/status.json", std::string(100'000, '[') + "\n");
+  EXPECT_NO_THROW(summary_of(run_));
+  temporary_.write("run/result.json", R"({"reason": 7, "steps": 1e300})");
+  temporary_.write("run/options.json", R"({"plan": {"network": {"network": [1]}}})");
+  EXPECT_NO_THROW(summary_of(run_));
+}
+
+TEST_F(SummaryTest, APipeIsNotWaitedFor) {
+  test::write_ended_run(run_);
+  for (const char* name : {"status.json", "result.json", "events/rank-0-attempt-0.jsonl"}) {
+    std::filesystem::remove(run_ / name);
+    ASSERT_EQ(::mkfifo((run_ / name).c_str(), 0600), 0);
+    EXPECT_NO_THROW(summary_of(run_)) << name;
+  }
+  EXPECT_EQ(summary_of(run_).state, std::nullopt);
+  EXPECT_THAT(summary_of(run_).reason, HasSubstr("is no file"));
+}
+
+TEST_F(SummaryTest, FoldersWithSimilarNamesAreNoRuns) {
+  temporary_.write("app/options.json", "{}");
+  temporary_.write("app/events/click.cpp", "");
+  temporary_.write("app/status.json", R"({"status": "green"})" "\n");
+  EXPECT_FALSE(is_run_folder(temporary_.path() / "app"));
+  EXPECT_FALSE(is_run_folder(temporary_.path() / "none"));
+}
+
+TEST_F(SummaryTest, DiskUseCountsFilesOnceAndFollowsNoLinks) {
+  temporary_.write("run/a", std::string(1000, 'x'));
+  temporary_.write("run/b/c", std::string(500, 'x'));
+  temporary_.write("far", std::string(9000, 'x'));
+  std::filesystem::create_hard_link(run_ / "a", run_ / "b" / "same");
+  std::filesystem::create_symlink(temporary_.path(), run_ / "out");
+  std::filesystem::create_symlink(temporary_.path() / "far", run_ / "far");
+  EXPECT_EQ(disk_use(run_), 1500);
+}
+
+}  // namespace
+}  // namespace lockstep::record
