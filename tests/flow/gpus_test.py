@@ -179,7 +179,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         without = {**self.environment, "STAND_IN_WITHOUT_NVJPEG": "1"}
         printed = runs.run("train", self.digits, "--decode", "gpu", "--output", self.folder / "without nvjpeg",
                            status=1, environment=without)
-        self.assertIn("lockstep: --decode gpu cannot be: there is no nvJPEG\n  hint: --decode exact does without",
+        self.assertIn("lockstep: --decode gpu is impossible: there is no nvJPEG\n  hint: use --decode exact",
                       printed)
 
     def test_what_keeps_images_on_the_host_is_named(self):
@@ -187,7 +187,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertIn("--augment changes the images on the host", plan)
         _, printed = self.train("refused", "--execution", "gpu", "--augment", "flip", "--resident", "on", *runs.SMALL,
                                 status=2)
-        self.assertIn("--resident on cannot be: --augment changes the images on the host", printed)
+        self.assertIn("--resident on is impossible: --augment changes the images on the host", printed)
         self.assertIn("draws random numbers",
                       self.run_here("plan", self.digits, "--execution", "gpu", "--network", "squeezenet",
                                     "--image-size", "33x33", "--cuda-graphs"))

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/help.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,8 +32,7 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
       verb.words.empty() ? std::vector<std::string>{} : split(verb.words, ' ');
   const bool open_end =
       !wanted.empty() && (wanted.back().ends_with("...") || wanted.back().ends_with("...]"));
-  const std::string hint =
-      "usage: lockstep " + verb.name + " " + verb.words + (verb.words.empty() ? "" : " ") + "[options]";
+  const std::string hint = usage_line(verb);
   if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
     throw Error(ErrorCode::invalid_option, "lockstep " + verb.name + " needs a " + wanted[words.size()],
                 hint);

@@ -23,19 +23,20 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "cache",
        .words = "FOLDER",
        .summary = "decode a folder's images once and keep them for later runs",
-       .details = "The options are those of train. The cache is in FOLDER/.lockstep-cache (for archives and "
-                  "object stores in ~/.cache/lockstep/images), or in the folder that --cache names. Every "
-                  "run with the same image size, resizing, color and decoding uses it. A run creates a cache "
-                  "in ~/.cache/lockstep/images when it would otherwise decode all images in every epoch. A "
-                  "cache is rebuilt when files are added, removed or changed.",
+       .details =
+           "The options are those of train. The cache is in FOLDER/.lockstep-cache (for archives and "
+           "object stores in ~/.cache/lockstep/images), or in the folder that --cache names. Every "
+           "run with the same image size, resizing, colour and decoding uses it. When files are added, "
+           "removed or changed, the cache is no longer used; repeat this command. A run creates a cache "
+           "in ~/.cache/lockstep/images when it would otherwise decode all images in every epoch.",
        .fields = cache_fields},
       {.name = "evaluate",
        .words = "RUN FOLDER",
-       .summary = "measure loss, accuracy and confusions of a trained network on labelled images",
+       .summary = "measure a trained network on labelled images",
        .details =
-           "RUN is a run folder, or a weights file in one. It can also be a network, built in or "
-           "FILE.json, with weights from --weights. The results are the same for any number of workers "
-           "and ranks.",
+           "The output is loss, accuracy, precision, recall, F1 and the confusion matrix. RUN is a run "
+           "folder, or a weights file in one. It can also be a network, built in or FILE.json, with weights "
+           "from --weights. The results are the same for any number of workers and ranks.",
        .fields = evaluate_fields,
        .joins_ranks = true},
       {.name = "predict",
@@ -58,7 +59,7 @@ const std::vector<Verb>& builtin_verbs() {
        .details =
            "NAME is a built-in network, shown with the input that it was designed for. FILE is a layer "
            "graph, FILE.json. RUN is a run folder, whose network is shown with its own input and "
-           "classes.",
+           "classes. Learnables are trainable parameters, and state is running statistics.",
        .fields = network_show_fields},
       {.name = "network list",
        .words = "",
@@ -104,10 +105,10 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "copy",
        .words = "SOURCE DESTINATION",
        .summary = "copy files between folders, tar archives and object stores",
-       .details = "Each is a folder, an archive (.tar, .tar.gz) or an address such as s3://bucket/photos. A "
-                  "file whose size and checksum are the same at the destination is not copied again, so an "
-                  "interrupted copy continues. Files that only the destination has are kept. An archive is "
-                  "always written from the beginning.",
+       .details = "SOURCE and DESTINATION are each a folder, an archive (.tar, .tar.gz) or an address such "
+                  "as s3://bucket/photos. A file whose size and checksum are the same at the destination is "
+                  "not copied again, so an interrupted copy continues. Files that only the destination has "
+                  "are kept. An archive is always written from the beginning.",
        .fields = copy_fields,
        .run = run_copy},
       {.name = "run",
@@ -117,7 +118,8 @@ const std::vector<Verb>& builtin_verbs() {
            "Each process finds its rank in RANK, WORLD_SIZE and the other environment variables of "
            "torchrun; lockstep train and torch.distributed read them. Lines of other ranks than 0 "
            "begin with the rank. If a rank fails, the others are stopped and the failed rank is named. "
-           "-n means --ranks.",
+           "Options before PROGRAM are those of lockstep run, options after it are the program's. -n means "
+           "--ranks.",
        .fields = run_fields,
        .starts_program = true},
       {.name = "doctor",
@@ -128,13 +130,14 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "bench scaling",
        .words = "FOLDER",
        .summary = "train with several numbers of workers, and compare the runs",
-       .details = "The options are those of train. The runs, a drawing, a CSV file and the table are written "
-                  "to --output (default: runs/scaling-001 and so on). The exit status is 1 if the weights "
-                  "differ.",
+       .details =
+           "The options are those of train. The runs, a chart (SVG), a CSV file and the table are written "
+           "to --output (default: runs/scaling-001 and so on). The exit status is 1 if the weights "
+           "differ.",
        .fields = bench_scaling_fields},
       {.name = "bench",
        .words = "[NAME...]",
-       .summary = "measure the speed here, against PyTorch and the limits of the machine",
+       .summary = "compare Lockstep's speed with PyTorch and the limits of the machine",
        .details = "Without a NAME it lists the benchmarks. NAME is limits, all-reduce, digits_cnn, "
                   "digits_cnn-bf16, lenet, wide, resnet18, resnet18-bf16, squeezenet, squeezenet-bf16 or "
                   "mnist-99; all runs all of them. The exit status is 1 if a result misses its target. The "

@@ -58,7 +58,7 @@ std::vector<FieldInfo> model_fields() {
   std::vector<FieldInfo> fields = fields_of<train::Options>();
   std::erase_if(fields, [](const FieldInfo& field) { return !is_input_option(field.name); });
   for (FieldInfo& field : fields)
-    field.section = "Input of a network with --weights FILE; a run folder knows its own";
+    field.section = "Input of a network with --weights FILE; a run folder defines its own";
   return fields_of<ModelChoice>() + fields;
 }
 

@@ -80,7 +80,7 @@ std::string forecast_text(const train::Forecast& forecast, const train::Plan& pl
   const bool starred = std::any_of(forecast.rows.begin(), forecast.rows.end(),
                                    [](const train::ForecastRow& row) { return row.assumed; });
   if (starred) text += (width == 0 ? kLegend : wrap(kLegend, width, 4)) + "\n";
-  text += "\nto train faster\n" + in_columns_within(width, advice, "rl");
+  text += "\nto train faster, by number of workers\n" + in_columns_within(width, advice, "rl");
   for (const std::string& warning : forecast.warnings)
     text += "\n" + (width == 0 ? "warning: " + warning : wrap("warning: " + warning, width, 2));
   return text + (forecast.warnings.empty() ? "" : "\n");

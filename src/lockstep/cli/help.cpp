@@ -34,12 +34,14 @@ std::string as_sentence(std::string text) {
   return text + ".";
 }
 
-std::string usage(const Verb& verb) {
-  return "usage: lockstep " + verb.name + (verb.words.empty() ? "" : " " + verb.words) +
-         (verb.fields().empty() ? "" : " [options]") + "\n";
-}
-
 }  // namespace
+
+std::string usage_line(const Verb& verb) {
+  const std::string words = verb.words.empty() ? "" : " " + verb.words;
+  const std::string options = verb.fields().empty() ? "" : " [options]";
+  // The options after a program are the program's.
+  return "usage: lockstep " + verb.name + (verb.starts_program ? options + words : words + options);
+}
 
 std::string wrap(const std::string& text, int width, int indent) {
   std::string lines;
@@ -65,8 +67,8 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
     if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
   }
   std::string text = wrap(
-      "Lockstep trains image networks on all cores or GPUs of a machine. The weights are the same, bit for "
-      "bit, for any number of workers.",
+      "Lockstep trains networks to classify images and sequences, on all cores or GPUs of a machine. The "
+      "weights are the same, bit for bit, for any number of workers.",
       width, 0);
   text += "\n\nusage: lockstep COMMAND ...\n\n";
   for (const Verb& verb : verbs) {
@@ -82,7 +84,7 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
 
 std::string verb_help(const Verb& verb, int width) {
   std::string text =
-      usage(verb) + "\n" +
+      usage_line(verb) + "\n\n" +
       wrap(as_sentence(verb.summary) + (verb.details.empty() ? "" : " ") + verb.details, width, 0) + "\n";
   std::string section;
   for (const FieldInfo& field : verb.fields()) {

@@ -11,6 +11,9 @@ namespace lockstep::cli {
 /// What the program is, its commands, and an example.
 std::string program_help(const std::vector<Verb>& verbs, int width);
 
+/// How a command is written, e.g. "usage: lockstep train FOLDER [options]".
+std::string usage_line(const Verb& verb);
+
 /// One command: usage, details, its options by section.
 std::string verb_help(const Verb& verb, int width);
 

@@ -30,7 +30,7 @@ int run_run(const Call& call, Console& console) {
                "; the others were ended\n" +
                (failure.last_words.empty()
                     ? ""
-                    : "  its last words:\n    " + join(split(failure.last_words, '\n'), "\n    ") + "\n"));
+                    : "  its last output:\n    " + join(split(failure.last_words, '\n'), "\n    ") + "\n"));
   return failure.status;
 }
 

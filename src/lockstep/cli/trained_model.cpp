@@ -61,9 +61,10 @@ train::Model named_model(const Call& call) {
   }
   for (const Setting& setting : call.settings) {
     if (!is_input_option(setting.name) && setting.name != "classes") continue;
-    throw Error(ErrorCode::invalid_option,
-                "--" + setting.name + " is for a network with --weights FILE, and a run folder knows its own",
-                "leave it out");
+    throw Error(
+        ErrorCode::invalid_option,
+        "--" + setting.name + " is for a network with --weights FILE, and a run folder defines its own",
+        "leave it out");
   }
   const std::filesystem::path path = call.words.front();
   if (!std::filesystem::is_regular_file(path)) return train::model_of_run(path, choice.weights);

@@ -292,7 +292,7 @@ void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   if (member.errors) member.last_words.read(member.errors.get());
   Error error(code, member.name + " on " + host_name() + " " + (how.empty() ? end : how));
   if (const std::string words = member.last_words.text(); !words.empty())
-    error.add_context("its last words: " + words);
+    error.add_context("its last output: " + words);
   if (!member.is_ready) ++member.failed_starts;
   if (!member.is_child) member.failed_starts = kMostFailedStarts;
   member.channel = nullptr;

@@ -177,7 +177,7 @@ TEST(Processes, LastWordsAreKept) {
   const Error error =
       error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "abort", .rank = 1}); });
   EXPECT_THAT(error.message(), HasSubstr("was killed by signal 6 (Aborted)"));
-  EXPECT_THAT(error.context(), testing::Contains("its last words: first words | the sky is falling"));
+  EXPECT_THAT(error.context(), testing::Contains("its last output: first words | the sky is falling"));
   EXPECT_THAT(
       error_from([] { open(PoolKind::processes, 2).spmd(die_task, {.what = "exit", .rank = 0}); }).message(),
       HasSubstr("ended with status 3"));

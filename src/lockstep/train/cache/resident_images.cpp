@@ -35,7 +35,8 @@ ResidentChoice choose_resident(const Plan& plan, Resident asked, int64_t free_by
   const std::string takes = as_bytes(resident_bytes(plan));
   if (asked == Resident::on) {
     if (!against.empty())
-      throw Error(ErrorCode::invalid_option, "--resident on cannot be: " + against, "leave out one of them");
+      throw Error(ErrorCode::invalid_option, "--resident on is impossible: " + against,
+                  "leave out one of them");
     return {true, "asked for; " + takes};
   }
   if (!against.empty()) return {false, against};

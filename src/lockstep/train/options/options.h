@@ -142,21 +142,24 @@ struct Options {
     field("resize-to", self.resize_to, weights,
           "HxW: first fit the images to this size, then cut --image-size out of the centre, or out of a "
           "random place with --augment random-crop; empty: fit them to --image-size");
-    field("color", self.color, weights, "auto: grey if no image has colours");
+    field("color", self.color, weights,
+          "colours of the network's input; auto: grey if no image has colours, else rgb");
     field("decode", self.decode, weights,
-          "JPEG photographs: exact, as Pillow does; fast: at 1/2, 1/4 or 1/8 of the size if the network's "
-          "input is that much smaller, with colours resized before they are converted; gpu: by nvJPEG on the "
-          "GPUs of the run, at full size, for files that can be trusted (not measured on a GPU yet)");
+          "how JPEG photographs are decoded; exact: as Pillow does; fast: at 1/2, 1/4 or 1/8 of the size if "
+          "the network's input is that much smaller, with colours resized before they are converted; gpu: by "
+          "nvJPEG on the GPUs of the run, at full size, only for files that you trust (not measured on a GPU "
+          "yet)");
     field("normalize", self.normalize, weights,
-          "after division by 255 (sequences: without it): none, mean-std (of the training data), imagenet "
-          "(torchvision's values), or M,S (or a pair for each channel: M,S,M,S,M,S), also as fractions "
-          "(123/255)");
+          "subtract M and divide by S, after pixels are divided by 255 (sequences are not); none; mean-std: "
+          "mean and deviation of the training data; imagenet: torchvision's values; or M,S as numbers or "
+          "fractions (123/255), with a pair for each channel if they differ (M,S,M,S,M,S)");
     field("Transfer learning");
     field("head", self.head, weights,
-          "new: the last layer starts from random weights for the classes of the data, all other layers from "
-          "--weights");
+          "new: replace the last layer by one with random weights for the classes of the data; all other "
+          "layers come from --weights");
     field("drop-layers", self.drop_layers, weights,
-          "with --head new: remove this number of layers at the end and add a linear layer", between(0, 1e4));
+          "with --head new: number of layers to remove from the end; a new linear layer replaces them",
+          between(0, 1e4));
     field(
         "freeze", self.freeze, weights,
         "layers whose weights do not change: comma-separated names, * stands for any text, e.g. features.*");
@@ -164,9 +167,9 @@ struct Options {
           "PATTERN=FACTOR,...: multiply the learning rate of these layers or learnables; the last pattern "
           "that matches counts; a new head has 10 for weights and 20 for biases");
     field("keep-features", self.keep_features, weights,
-          "output of frozen first layers: auto: computed once for each image and kept, if no augmentation "
-          "changes the images, in memory as far as --memory-share allows and in files (--cache) for later "
-          "runs; never: computed in every step");
+          "compute the outputs of frozen first layers once for each image and keep them; auto: if no "
+          "augmentation changes the images, in memory as far as --memory-share allows and in files (--cache) "
+          "for later runs; always: also if they take more memory; never: compute them in every step");
     field("Data");
     field("validation", self.validation, weights, "folder with validation data, instead of a split");
     field("test", self.test, record, "folder with test data, scored once at the end");
@@ -177,7 +180,7 @@ struct Options {
           "that share",
           between(0, kMostSamples));
     field("labels", self.labels, weights,
-          "the label is the folder that directly contains the file, or the top folder");
+          "label of an image: the folder that directly contains it, or (top) the first folder below FOLDER");
     field("augment", self.augment, weights,
           "random changes of training images, with torchvision's names: none, or a comma-separated list of "
           "random-resized-crop[=LEAST] or random-crop (out of the larger images of --resize-to, which "
@@ -185,44 +188,46 @@ struct Options {
           "random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, weights, "when the samples are put into a new random order");
     field("sample-order", self.sample_order, weights,
-          "what draws the order of the samples: lockstep; or distributed-sampler: the indices of PyTorch's "
+          "random order of the samples; lockstep: Lockstep's own; distributed-sampler: that of PyTorch's "
           "DistributedSampler, whose replicas are the workers (in averaging mode the replicas) at the start "
           "of the run, so their number affects the weights");
     field("on-bad-sample", self.on_bad_sample, weights,
-          "an unreadable image ends the run, or is left out, named and counted; a class without a readable "
-          "image ends the run");
+          "what to do with an unreadable image: end the run, or skip, report and count it; a class without a "
+          "readable image ends the run");
     field("memory-share", self.memory_share, place,
-          "keep decoded images in memory if they take no more than this share of it", between(0, 1));
+          "maximum share of the machine's memory for decoded images; if they take more, every epoch decodes "
+          "them again or reads them from a cache on disk (--cache)",
+          between(0, 1));
     field("cache", self.cache, place,
-          "decoded images on disk: off; auto: the cache made by lockstep cache (in the data's folder; for "
-          "archives and object stores in ~/.cache/lockstep/images) if it matches the images; if every epoch "
-          "would decode the images again, a cache in ~/.cache/lockstep/images is made; or a folder in which "
-          "a cache is made");
+          "cache of decoded images on disk; off: none; auto: the one that lockstep cache made (in the data's "
+          "folder; for archives and object stores in ~/.cache/lockstep/images) if it matches the images, or "
+          "one that the run makes in ~/.cache/lockstep/images if every epoch would decode the images again; "
+          "or a folder: one that the run makes there");
     field("cache-size", self.cache_size, place,
           "maximum gigabytes for the cache of one folder, and for all files in ~/.cache/lockstep/images: a "
           "run that adds a cache there removes the ones used least recently",
           between(0, 1e9));
     field("Sequences");
     field("sequence-padding", self.sequence_padding, weights,
-          "the side on which shorter sequences of a mini-batch are padded with zeros, which change no "
-          "recurrent state");
+          "the side on which shorter sequences of a mini-batch are padded with zeros, which do not change "
+          "the hidden state");
     field(
         "sequence-length", self.sequence_length, weights,
         "minimum number of time steps that a mini-batch is padded to; 0: the length of its longest sequence",
         between(0, kMostTimeSteps));
     field("tbptt-length", self.tbptt_length, weights,
           "truncated backpropagation through time: cut sequences into pieces of this number of time steps, "
-          "train on one piece in each step, and carry the recurrent state on; 0: whole sequences",
+          "train on one piece in each step, and keep the hidden state for the next piece; 0: whole sequences",
           between(0, kMostTimeSteps));
     field("sort-by-length", self.sort_by_length, weights,
           "order training sequences by length, for less padding; with --shuffle never");
     field("Where it runs");
     field("execution", self.execution, place,
-          "auto: a GPU if there is one, else the CPU; multi-gpu: all GPUs; parallel: all GPUs, or if there "
-          "is none, all cores of this machine");
+          "where to compute; auto: a GPU if there is one, else the CPU; multi-gpu: all GPUs; parallel: all "
+          "GPUs, or if there is none, all cores of this machine");
     field("workers", self.workers, place,
           "number of workers that train in parallel; 0: one for each core, at most one for each shard, or "
-          "one for each GPU that is used; under a launcher: for each rank, 0 for one",
+          "one for each GPU that is used; under a launcher: the number on each rank, where 0 means one",
           between(0, 4096));
     field("shards", self.shards, weights,
           "number of parts that a mini-batch is cut into; with the same shards the weights are the same for "
@@ -233,9 +238,9 @@ struct Options {
           between(0, 1023));
     field("scale-with-workers", self.scale_with_workers, weights,
           "multiply the mini-batch and the shards (and the learning rate) by the number of workers, so that "
-          "each worker has as much work as one had");
+          "each worker has as much work as a single worker would have");
     field("prefetch", self.prefetch, place,
-          "number of mini-batches to read ahead; 0: 4, and in averaging mode 16 over all replicas",
+          "number of mini-batches to read ahead; 0: 4, or in averaging mode 16 for all replicas together",
           between(0, 65536));
     field("resident", self.resident, place,
           "on a GPU: keep all images in its memory and gather mini-batches there; auto: if they take no more "
@@ -257,18 +262,19 @@ struct Options {
     field("Exchange between workers");
     field("exchange", self.exchange, weights,
           "tree: the gradients of all shards are added in every step; average: each shard is a replica with "
-          "weights of its own, and replicas are averaged; bf16, fp16, powersgd: like tree, in fewer bits "
-          "between ranks; then the number of ranks affects the weights, but the number of workers of a rank "
-          "does not");
+          "its own weights, and replicas are averaged; bf16, fp16, powersgd: like tree, with compressed "
+          "gradients between ranks, so the number of ranks affects the weights, but the number of workers of "
+          "a rank does not");
     field("overlap", self.overlap, place,
-          "tree, over several ranks: exchange gradients in buckets while backward computes the others; the "
-          "weights do not depend on it");
+          "tree with several ranks: send gradients in buckets while the backward pass computes the others; "
+          "the weights do not depend on it");
     field("powersgd-rank", self.powersgd_rank, weights,
           "--exchange powersgd: columns of the two factors that replace a matrix of gradients",
           between(1, 1024));
     field("Averaging mode");
     field("averaging-frequency", self.averaging_frequency, weights,
-          "average: steps from one average to the next; there is one at the end too", between(1, kMostSteps));
+          "average: steps from one average to the next; there is also one at the end",
+          between(1, kMostSteps));
     field("averaging-warmup-steps", self.averaging_warmup_steps, weights,
           "average: number of first steps in which replicas stay equal because their gradients are averaged "
           "in each; as in PyTorch's PeriodicModelAverager with post-local SGD, the first average comes one "
@@ -278,8 +284,8 @@ struct Options {
     field("average-updaters", self.average_updaters, weights,
           "average: average the optimizer's state too; false: each replica keeps its own");
     field("outer-optimizer", self.outer_optimizer, weights,
-          "average: none: the average becomes the new weights; nesterov: it is the gradient of an SGD step "
-          "(DiLoCo)");
+          "average: none: the average becomes the new weights; nesterov: the change from the last average is "
+          "the gradient of an SGD step (DiLoCo)");
     field("outer-learning-rate", self.outer_learning_rate, weights, "learning rate of the outer optimizer",
           between(0, kMostRate));
     field("outer-momentum", self.outer_momentum, weights, "momentum of the outer optimizer", between(0, 1));
@@ -316,9 +322,10 @@ struct Options {
     field("lr-schedule", self.lr_schedule, weights,
           "how the learning rate falls; a drop factor or period alone means piecewise",
           also("learning-rate-schedule"));
-    field("lr-drop-factor", self.lr_drop_factor, weights, "piecewise: multiply the learning rate by this ...",
+    field("lr-drop-factor", self.lr_drop_factor, weights,
+          "piecewise: factor that the learning rate is multiplied by after each period",
           also("learning-rate-drop-factor", between(0, 1)));
-    field("lr-drop-period", self.lr_drop_period, weights, "... after each period of this many epochs",
+    field("lr-drop-period", self.lr_drop_period, weights, "piecewise: number of epochs in a period",
           also("learning-rate-drop-period", between(1, kMostEpochs)));
     field("warmup-steps", self.warmup_steps, weights,
           "steps over which the learning rate rises linearly to its value", between(0, kMostSteps));
@@ -329,9 +336,12 @@ struct Options {
     field("beta1", self.beta1, weights, "adam, adamw: decay of the mean gradient", between(0, 1));
     field("beta2", self.beta2, weights, "adam, adamw: decay of the mean square", between(0, 1));
     field("alpha", self.alpha, weights, "rmsprop: decay of the mean square", between(0, 1));
-    field("epsilon", self.epsilon, weights, "adam, adamw, rmsprop: added to the root", between(0, 1e3));
+    field("epsilon", self.epsilon, weights, "adam, adamw, rmsprop: added to the denominator",
+          between(0, 1e3));
     field("weight-decay", self.weight_decay, weights,
-          "L2 term added to the gradient; adamw: decoupled; -1: 0.0001, adamw 0.01", between(-1, kMostRate));
+          "factor of the weights that is added to the gradient (L2); adamw: decoupled; -1: 0.0001, or 0.01 "
+          "for adamw",
+          between(-1, kMostRate));
     field("gradient-clip", self.gradient_clip, weights,
           "maximum L2 norm of the whole gradient; 0: no clipping", between(0, 1e12));
     field("accumulate", self.accumulate, weights,

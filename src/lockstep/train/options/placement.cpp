@@ -22,7 +22,7 @@ std::vector<int64_t> chosen_gpus(const Options& options, const device::Inventory
         options.devices.empty()
             ? "--execution " + wanted + " needs a GPU, and there is none to use: " + inventory.gpu_note
             : "--devices names a GPU, and there is none to use: " + inventory.gpu_note,
-        join({inventory.gpu_hint, "--execution cpu does without"}, "; "));
+        join({inventory.gpu_hint, "--execution cpu needs none"}, "; "));
   }
   std::vector<int64_t> devices;
   for (const int64_t index : options.devices) {
@@ -126,7 +126,7 @@ void place_on_cores(Placement& placement, const Options& options, int64_t shards
     return;
   }
   placement.workers = std::min(cores, shards);
-  placement.workers_reason = "a worker for each core, at most one a shard";
+  placement.workers_reason = "one for each core, at most one for each shard";
   if (!inventory.cores_reason.empty())
     placement.workers_reason +=
         "; of " + std::to_string(inventory.cores_online) + " cores " + inventory.cores_reason;
@@ -177,13 +177,13 @@ const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
     throw Error(ErrorCode::device,
                 "--decode gpu decodes on the GPUs of the run, and this one is on the CPU (" +
                     placement.device_reason + ")",
-                "--decode exact does without; a run cannot change it at resume");
+                "use --decode exact; a run cannot change it at resume");
   }
   try {
     return &device::gpu_library().jpeg_decoder(placement.devices);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::device, "--decode gpu cannot be: " + std::string(error.what()),
-                "--decode exact does without; scripts/setup gets nvJPEG where a CUDA 13 toolkit is, then "
+    throw Error(ErrorCode::device, "--decode gpu is impossible: " + std::string(error.what()),
+                "use --decode exact; if there is a CUDA 13 toolkit, scripts/setup gets nvJPEG, then run "
                 "scripts/build");
   }
 }

@@ -66,9 +66,9 @@ PlanLine steps_line(const LengthPlan& length, int64_t validation_count, bool giv
 std::string kernels_reason(const Plan& plan, const nn::Network& network, bool channels_last) {
   if (plan.step.kernels == Kernels::engine) return "LibTorch's and oneDNN's only";
   if (plan.step.precision == Precision::double_ || plan.step.precision == Precision::fp16_mixed)
-    return "LibTorch's, because our own kernels are for float32 and bfloat16";
+    return "LibTorch's, because Lockstep's kernels are for float32 and bfloat16";
   if (network.spec().is_null()) {
-    const std::string own = "own kernels where they are faster";
+    const std::string own = "Lockstep's kernels where they are faster";
     if (plan.data.format.kind == data::SampleKind::sequence) return own;
     return own + (channels_last ? "; images are stored channels last"
                                 : "; images are stored channels first, because the network's results differ "
@@ -83,8 +83,8 @@ std::string kernels_reason(const Plan& plan, const nn::Network& network, bool ch
     own += row.runs_direct(std::max<int64_t>(1, images), plan.step.precision == Precision::bf16_mixed);
   }
   if (all == 0) return "no convolutions; LibTorch's";
-  if (own == all) return "own kernels for all " + std::to_string(all) + " convolutions";
-  return "own kernels for " + std::to_string(own) + " of " + std::to_string(all) +
+  if (own == all) return "Lockstep's kernels for all " + std::to_string(all) + " convolutions";
+  return "Lockstep's kernels for " + std::to_string(own) + " of " + std::to_string(all) +
          " convolutions, oneDNN's for the others";
 }
 
