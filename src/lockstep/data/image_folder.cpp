@@ -263,7 +263,8 @@ void put_in_order(const std::string& root, Listing& listing, const SourceOptions
   std::sort(listing.entries.begin(), listing.entries.end(), [&](const Entry& a, const Entry& b) {
     return a.label != b.label ? a.label < b.label : listing.path(a) < listing.path(b);
   });
-  listing.classes = options.classes.empty() ? std::move(sorted) : options.classes;
+  listing.classes = options.classes;
+  if (listing.classes.empty()) listing.classes = std::move(sorted);
   listing.class_places.clear();
 }
 

@@ -31,7 +31,7 @@ TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
     const Case<float> c(shape);
     for (const auto& [name, kernels] : present_kernels<float>()) {
       const Results<float> first(*kernels, c);
-      Results<float>(*kernels, large);
+      [[maybe_unused]] const Results<float> between(*kernels, large);
       const Results<float> again(*kernels, c);
       std::vector<float> elsewhere;
       std::thread([&, &set = *kernels] { elsewhere = Results<float>(set, c).output; }).join();

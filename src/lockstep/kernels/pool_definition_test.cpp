@@ -143,8 +143,9 @@ TEST(PoolKernels, TheDefinitionsGradientIsItsSlope) {
     const kernels::PoolShape s = pool_shape(2, 2, {3, 2, 1}, {3, 2, 1}, relu);
     // No two are equal, and none is zero.
     const int64_t count = s.batch * s.height * s.width * s.channels;
+    const int64_t half = count / 2;
     const at::Tensor input = at::randperm(count, at::kDouble)
-                                 .sub(static_cast<double>(count / 2) - 0.5)
+                                 .sub(static_cast<double>(half) - 0.5)
                                  .div(count)
                                  .view({s.batch, s.height, s.width, s.channels});
     const at::Tensor gradient =

@@ -100,7 +100,8 @@ Surgery drop(const Network& network, const LayerGraph& graph, const NetworkInput
   Json left = whole;
   left["layers"] = Json::array();
   for (const Json& layer : whole["layers"]) {
-    if (std::find(surgery.dropped.begin(), surgery.dropped.end(), layer["name"]) == surgery.dropped.end())
+    const auto& name = layer["name"].get_ref<const std::string&>();
+    if (std::find(surgery.dropped.begin(), surgery.dropped.end(), name) == surgery.dropped.end())
       left["layers"].push_back(layer);
   }
   const LayerGraph rest =

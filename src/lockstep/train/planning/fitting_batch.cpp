@@ -115,10 +115,10 @@ double least_step_memory(const Plan& plan, const nn::Network& network, double ra
     for (const std::string& name : read) kept += sizes[name];
   }
   const int64_t shards = filled_shards(plan, plan.step.shards, plan.step.mini_batch_size);
-  const double at_once = static_cast<double>(plan.step.mini_batch_size / shards / plan.step.accumulate *
-                                             std::min(plan.machine.workers, shards));
+  const int64_t at_once =
+      plan.step.mini_batch_size / shards / plan.step.accumulate * std::min(plan.machine.workers, shards);
   const int64_t bytes = is_mixed(plan.step.precision) ? 2 : number_bytes(plan.step.precision);
-  return ranks_share * (images + at_once * kept * static_cast<double>(bytes));
+  return ranks_share * (images + static_cast<double>(at_once) * kept * static_cast<double>(bytes));
 }
 
 void check_step_memory(const Plan& plan, const nn::Network& network, double ranks_share,

@@ -100,7 +100,7 @@ class AveragedTraining {
 
   static void set_gradients(const std::vector<at::Tensor>& parameters, int64_t replica, int64_t round) {
     size_t element = 0;
-    for (at::Tensor parameter : parameters) {
+    for (const at::Tensor& parameter : parameters) {
       const at::Tensor gradient = parameter.detach().clone();
       for (double *value = gradient.mutable_data_ptr<double>(), *end = value + gradient.numel(); value < end;
            ++value)

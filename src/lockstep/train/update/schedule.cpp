@@ -15,9 +15,11 @@ double Schedule::at(int64_t step) const {
   switch (kind) {
     case ScheduleKind::constant:
       break;
-    case ScheduleKind::piecewise:
-      rate *= std::pow(drop_factor, static_cast<double>(epoch_of(step) / drop_period));
+    case ScheduleKind::piecewise: {
+      const int64_t drops = epoch_of(step) / drop_period;
+      rate *= std::pow(drop_factor, static_cast<double>(drops));
       break;
+    }
     case ScheduleKind::cosine: {
       const double share = static_cast<double>(std::min(step, total_steps)) /
                            static_cast<double>(std::max<int64_t>(1, total_steps));

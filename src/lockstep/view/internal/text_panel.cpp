@@ -27,13 +27,12 @@ class Canvas {
   }
   void mark(double x, double y) {
     if (y < -0.02 || y > 1.02) return;
-    marks_[static_cast<size_t>(cell(y, rows_) * columns_ +
-                               std::clamp(static_cast<int>(x * (columns_ - 1) + 0.5), 0, columns_ - 1))] =
-        true;
+    const int column = std::clamp(static_cast<int>(x * (columns_ - 1) + 0.5), 0, columns_ - 1);
+    marks_[place(cell(y, rows_), column)] = true;
   }
   void add_row(Line& line, int row) const {
     for (int column = 0; column < columns_; ++column) {
-      const auto at = static_cast<size_t>(row * columns_ + column);
+      const size_t at = place(row, column);
       if (marks_[at]) {
         line.add("●", Tint::held_out);
       } else if (dots_[at] == 0) {
@@ -49,13 +48,17 @@ class Canvas {
     return std::clamp(static_cast<int>((1 - y) * (rows - 1) + 0.5), 0, rows - 1);
   }
 
+  size_t place(int row, int column) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(columns_) + static_cast<size_t>(column);
+  }
+
   void dot(double x, double y) {
     if (y < 0 || y > 1) return;
     const int column = std::clamp(static_cast<int>(x * (columns_ * 2 - 1) + 0.5), 0, columns_ * 2 - 1);
     const int row = cell(y, rows_ * 4);
     // Bits of U+2800: 1 2 4 down the left, 8 16 32 down the right, then 64 and 128 for the fourth row.
     static constexpr unsigned char kBits[4][2] = {{1, 8}, {2, 16}, {4, 32}, {64, 128}};
-    dots_[static_cast<size_t>(row / 4 * columns_ + column / 2)] |= kBits[row % 4][column % 2];
+    dots_[place(row / 4, column / 2)] |= kBits[row % 4][column % 2];
   }
   static std::string braille(unsigned char dots) {
     return {static_cast<char>(0xE2), static_cast<char>(0xA0 | (dots >> 6)),
