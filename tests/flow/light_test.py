@@ -32,7 +32,9 @@ class Light(unittest.TestCase):
             for arguments, status in ((["--version"], 0), (["--help"], 0), (["train", "--help"], 0),
                                       (["help", "predict"], 0), (["trian"], 2), (["train"], 2),
                                       (["train", "x", "--workers", "-1"], 2),
-                                      (["copy", source, os.path.join(folder, "copy")], 0), (["bench"], 0)):
+                                      (["copy", source, os.path.join(folder, "copy")], 0), (["bench"], 0),
+                                      (["runs", folder], 0), (["runs", "show", folder], 1),
+                                      (["runs", "remove", folder], 1), (["stop", folder], 1)):
                 with self.subTest(arguments):
                     loaded, ended = loaded_by(*arguments)
                     self.assertEqual(ended, status, loaded[-2000:])

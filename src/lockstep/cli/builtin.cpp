@@ -82,24 +82,27 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "runs remove",
        .words = "RUN...",
        .summary = "remove runs with their weights, after a question",
-       .details = "Only the files of a run are removed; other files in its folder stay. A run that is going on, a "
-                  "link, and a folder that is not a run's are refused.",
+       .details =
+           "Only the files of a run are removed; other files in its folder stay. A run that is going on, a "
+           "link, and a folder that is not a run's are refused.",
        .fields = runs_remove_fields,
        .run = run_runs_remove},
       {.name = "runs",
        .words = "[ROOT...]",
        .summary = "list runs: state, network, data, accuracy, time, age and size",
-       .details = "ROOT is a folder that has runs at any depth (default: runs, or the working folder without one). "
-                  "A run that does not go on is shown with the reason. Folders whose names begin with a point are "
-                  "left out. What was read of runs that are over is kept in ~/.cache/lockstep/runs.",
+       .details =
+           "ROOT is a folder that has runs at any depth (default: runs, or the working folder without one). "
+           "A run that does not go on is shown with the reason. Folders whose names begin with a point are "
+           "left out. What was read of runs that are over is kept in ~/.cache/lockstep/runs.",
        .fields = runs_fields,
        .run = run_runs},
       {.name = "stop",
        .words = "RUN...",
        .summary = "ask runs to stop with a checkpoint, to finish, or to save",
-       .details = "RUN is the folder of a run that is going on, on this machine or on another one that shares the "
-                  "disk. The run answers between two steps. Only the owner of the folder can ask. The exit status "
-                  "is 1 if a run is not going on.",
+       .details =
+           "RUN is the folder of a run that is going on, on this machine or on another one that shares the "
+           "disk. The run answers between two steps. Only the owner of the folder can ask. The exit status "
+           "is 1 if a run is not going on.",
        .fields = stop_fields,
        .run = run_stop},
       {.name = "copy",

@@ -50,15 +50,24 @@ std::string shown_reason(const RunSummary& run) { return run.state == RunState::
 
 std::string cell(const RunSummary& run, RunColumn column, double now) {
   switch (column) {
-    case RunColumn::run: return run.folder;
-    case RunColumn::state: return state_word(run);
-    case RunColumn::network: return or_dash(run.network);
-    case RunColumn::data: return or_dash(run.data);
-    case RunColumn::accuracy: return run.accuracy ? fixed(*run.accuracy, 4) : "-";
-    case RunColumn::steps: return steps_text(run);
-    case RunColumn::time: return run.seconds ? as_duration(*run.seconds) : "-";
-    case RunColumn::age: return run.last_sign ? age_text(std::max(0.0, now - *run.last_sign)) : "-";
-    case RunColumn::size: return as_bytes(run.bytes);
+    case RunColumn::run:
+      return run.folder;
+    case RunColumn::state:
+      return state_word(run);
+    case RunColumn::network:
+      return or_dash(run.network);
+    case RunColumn::data:
+      return or_dash(run.data);
+    case RunColumn::accuracy:
+      return run.accuracy ? fixed(*run.accuracy, 4) : "-";
+    case RunColumn::steps:
+      return steps_text(run);
+    case RunColumn::time:
+      return run.seconds ? as_duration(*run.seconds) : "-";
+    case RunColumn::age:
+      return run.last_sign ? age_text(std::max(0.0, now - *run.last_sign)) : "-";
+    case RunColumn::size:
+      return as_bytes(run.bytes);
   }
   return "";
 }
@@ -68,11 +77,16 @@ bool is_number(RunColumn column) { return column >= RunColumn::accuracy; }
 double value_of(const RunSummary& run, RunColumn column) {
   constexpr double kLeast = std::numeric_limits<double>::lowest();
   switch (column) {
-    case RunColumn::accuracy: return run.accuracy.value_or(kLeast);
-    case RunColumn::steps: return run.step ? static_cast<double>(*run.step) : kLeast;
-    case RunColumn::time: return run.seconds.value_or(kLeast);
-    case RunColumn::size: return static_cast<double>(run.bytes);
-    default: return run.last_sign.value_or(kLeast);
+    case RunColumn::accuracy:
+      return run.accuracy.value_or(kLeast);
+    case RunColumn::steps:
+      return run.step ? static_cast<double>(*run.step) : kLeast;
+    case RunColumn::time:
+      return run.seconds.value_or(kLeast);
+    case RunColumn::size:
+      return static_cast<double>(run.bytes);
+    default:
+      return run.last_sign.value_or(kLeast);
   }
 }
 
@@ -197,7 +211,8 @@ void filter_runs(std::vector<RunSummary>& runs, const std::string& filter) {
     if (!word.empty()) conditions.push_back(condition_of(word));
   }
   std::erase_if(runs, [&](const RunSummary& run) {
-    return !std::all_of(conditions.begin(), conditions.end(), [&](const Condition& one) { return fits(run, one); });
+    return !std::all_of(conditions.begin(), conditions.end(),
+                        [&](const Condition& one) { return fits(run, one); });
   });
 }
 
@@ -221,7 +236,8 @@ std::string count_of(const std::vector<RunSummary>& runs) {
     bytes += run.bytes;
   }
   std::vector<std::string> parts;
-  for (const auto& [state, counted] : counts) parts.push_back(with_commas(counted.second) + " " + counted.first);
+  for (const auto& [state, counted] : counts)
+    parts.push_back(with_commas(counted.second) + " " + counted.first);
   return with_commas(static_cast<int64_t>(runs.size())) + (runs.size() == 1 ? " run: " : " runs: ") +
          join(parts, ", ") + "; " + as_bytes(bytes);
 }

@@ -20,16 +20,16 @@ std::string state_word(const record::RunSummary& run);
 /// Seconds as the one unit that says most: "3 s", "5 min", "2 h", "12 days".
 std::string age_text(double seconds);
 
-/// Smallest first; by age: the oldest first, so that the newest are next to the prompt. Runs without a value come
-/// first, and runs of one value keep their order.
+/// Smallest first; by age: the oldest first, so that the newest are next to the prompt. Runs without a value
+/// come first, and runs of one value keep their order.
 void sort_runs(std::vector<record::RunSummary>& runs, RunColumn column);
 
-/// Keeps the runs that fit every word of `filter`: COLUMN=TEXT, where a state must be the text and others must contain
-/// it, or a text in any column. Throws invalid_option for an unknown column.
+/// Keeps the runs that fit every word of `filter`: COLUMN=TEXT, where a state must be the text and others
+/// must contain it, or a text in any column. Throws invalid_option for an unknown column.
 void filter_runs(std::vector<record::RunSummary>& runs, const std::string& filter);
 
-/// A heading, and a line for each run. For a terminal of `width` columns, columns are left out and cells are shortened
-/// until it fits; 0: everything is there.
+/// A heading, and a line for each run. For a terminal of `width` columns, columns are left out and cells are
+/// shortened until it fits; 0: everything is there.
 ///   now  seconds since 1970
 std::string run_table(const std::vector<record::RunSummary>& runs, double now, int width);
 

@@ -32,7 +32,8 @@ struct RunsChoice {
     field("Rows");
     field("sort", self.sort, "column to sort by, smallest first; age: the newest last");
     field("filter", self.filter,
-          "show only runs that contain this text, or state=STATE, run=TEXT, network=TEXT, data=TEXT; several words "
+          "show only runs that contain this text, or state=STATE, run=TEXT, network=TEXT, data=TEXT; several "
+          "words "
           "must all fit");
     field("limit", self.limit, "show only the last N rows; 0: all", between(0, 1e9));
     field("watch", self.watch, "show it again every two seconds, until Ctrl-C");

@@ -32,7 +32,8 @@ std::string removed_text(const std::string& run, int64_t bytes, const record::Re
   std::string text = "removed " + printable(run) + " (" + as_bytes(bytes) + ")\n";
   if (removed.kept.empty()) return text;
   const size_t named = std::min(kMostNamed, removed.kept.size());
-  const std::vector<std::string> names(removed.kept.begin(), removed.kept.begin() + static_cast<std::ptrdiff_t>(named));
+  const std::vector<std::string> names(removed.kept.begin(),
+                                       removed.kept.begin() + static_cast<std::ptrdiff_t>(named));
   return text + "  kept what is no file of a run: " + printable(join(names, ", ")) +
          (named < removed.kept.size() ? ", ..." : "") + "\n";
 }

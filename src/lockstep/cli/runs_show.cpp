@@ -66,8 +66,10 @@ std::vector<FileOfRun> files_in(const std::filesystem::path& folder) {
     struct stat status {};
     if (::lstat(entries->path().c_str(), &status) != 0) continue;
     const std::string name = entries->path().filename().string();
-    if (S_ISDIR(status.st_mode)) files.push_back({name + "/", record::disk_use(entries->path())});
-    else files.push_back({name, S_ISREG(status.st_mode) ? int64_t{status.st_size} : 0});
+    if (S_ISDIR(status.st_mode))
+      files.push_back({name + "/", record::disk_use(entries->path())});
+    else
+      files.push_back({name, S_ISREG(status.st_mode) ? int64_t{status.st_size} : 0});
   }
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return files;
@@ -129,7 +131,8 @@ std::string accuracy_of(const RunSummary& run) {
 
 std::string sign_of(const RunSummary& run) {
   if (!run.last_sign) return "";
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   return local_time(*run.last_sign) + ", " + age_text(std::max(0.0, now - *run.last_sign)) + " ago";
 }
 
@@ -195,8 +198,9 @@ Rows validation_rows(const std::vector<Event>& validations) {
   Rows rows;
   if (!validations.empty()) rows.push_back({"step", "epoch", "accuracy", "loss", ""});
   for (const Event& event : validations) {
-    rows.push_back({with_commas(event.step), with_commas(event.epoch), fixed(record::number(event, "accuracy"), 4),
-                    fixed(record::number(event, "loss"), 4), record::flag(event, "best") ? "best" : ""});
+    rows.push_back({with_commas(event.step), with_commas(event.epoch),
+                    fixed(record::number(event, "accuracy"), 4), fixed(record::number(event, "loss"), 4),
+                    record::flag(event, "best") ? "best" : ""});
   }
   return rows;
 }
@@ -224,14 +228,18 @@ std::vector<std::string> next_commands(const Details& details) {
   const std::string folder = shell_word(run.folder);
   if (!run.state) return {};
   switch (*run.state) {
-    case RunState::queued: return {};
-    case RunState::running: return {"lockstep stop " + folder, "lockstep stop " + folder + " --finish"};
-    case RunState::stopping: return {"lockstep stop " + folder + " --wait"};
+    case RunState::queued:
+      return {};
+    case RunState::running:
+      return {"lockstep stop " + folder, "lockstep stop " + folder + " --finish"};
+    case RunState::stopping:
+      return {"lockstep stop " + folder + " --wait"};
     case RunState::ended:
       return is_of_train(details) ? std::vector<std::string>{"lockstep report " + folder,
                                                              "lockstep evaluate " + folder + " FOLDER"}
                                   : std::vector<std::string>{};
-    default: break;
+    default:
+      break;
   }
   if (is_of_train(details))
     return {"lockstep train " + (run.data.empty() ? "FOLDER" : shell_word(run.data)) + " --output " + folder +
@@ -265,7 +273,8 @@ std::string page_of(const Details& details, int width) {
   page.add("files", file_rows(details.files, kMostFiles), "lr");
   const size_t surplus = details.checkpoints.size() - std::min(details.checkpoints.size(), kMostCheckpoints);
   page.add("checkpoints",
-           file_rows({details.checkpoints.begin() + static_cast<std::ptrdiff_t>(surplus), details.checkpoints.end()},
+           file_rows({details.checkpoints.begin() + static_cast<std::ptrdiff_t>(surplus),
+                      details.checkpoints.end()},
                      kMostCheckpoints),
            "lr");
   std::string text = page.text();
@@ -286,7 +295,8 @@ Json json_of(const Details& details) {
     if (values.is_object()) values["step"] = event.step;
     json["validations"].push_back(values);
   }
-  for (const auto& [name, files] : {std::pair{"files", &details.files}, {"checkpoints", &details.checkpoints}}) {
+  for (const auto& [name, files] :
+       {std::pair{"files", &details.files}, {"checkpoints", &details.checkpoints}}) {
     json[name] = Json::array();
     for (const FileOfRun& file : *files) json[name].push_back(lockstep::to_json(file));
   }

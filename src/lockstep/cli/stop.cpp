@@ -39,7 +39,8 @@ struct StopChoice {
 
 Request request_of(const StopChoice& choice) {
   if (static_cast<int>(choice.finish) + static_cast<int>(choice.checkpoint) +
-          static_cast<int>(choice.report > 0) > 1)
+          static_cast<int>(choice.report > 0) >
+      1)
     throw Error(ErrorCode::invalid_option, "--finish, --checkpoint and --report are different requests",
                 "use one of them");
   Request request{.from = {}};
@@ -54,10 +55,14 @@ Request request_of(const StopChoice& choice) {
 
 std::string asked_text(const Request& request) {
   switch (request.request) {
-    case RequestKind::stop: return "asked to stop with a checkpoint";
-    case RequestKind::finish: return "asked to end after this step and write its weights";
-    case RequestKind::checkpoint: return "asked to save a checkpoint";
-    case RequestKind::report: return "asked to log every " + with_commas(request.every) + " steps";
+    case RequestKind::stop:
+      return "asked to stop with a checkpoint";
+    case RequestKind::finish:
+      return "asked to end after this step and write its weights";
+    case RequestKind::checkpoint:
+      return "asked to save a checkpoint";
+    case RequestKind::report:
+      return "asked to log every " + with_commas(request.every) + " steps";
   }
   return "";
 }
@@ -74,8 +79,8 @@ std::string state_text(const record::StateOfRun& found) {
 
 struct AskedRun {
   std::string folder;
-  std::string id;                               // of the request
-  std::optional<record::Follower> follower{};   // if an answer is waited for
+  std::string id;                              // of the request
+  std::optional<record::Follower> follower{};  // if an answer is waited for
   bool is_done = false;
 };
 
@@ -124,7 +129,8 @@ class StopWait {
     std::mutex mutex;
     std::condition_variable_any never;
     std::unique_lock lock(mutex);
-    while (!stop.stop_requested() && look() > 0) never.wait_for(lock, stop, kLookInterval, [] { return false; });
+    while (!stop.stop_requested() && look() > 0)
+      never.wait_for(lock, stop, kLookInterval, [] { return false; });
     return failed_;
   }
 

@@ -35,7 +35,8 @@ void add_folder(int parent, const char* name, int depth, DiskUse& use) {
     if (S_ISDIR(status.st_mode)) {
       add_folder(opened.get(), entry->d_name, depth + 1, use);
     } else if (S_ISREG(status.st_mode)) {
-      if (status.st_nlink < 2 || use.seen.insert({status.st_dev, status.st_ino}).second) use.bytes += status.st_size;
+      if (status.st_nlink < 2 || use.seen.insert({status.st_dev, status.st_ino}).second)
+        use.bytes += status.st_size;
     }
   }
   ::closedir(folder);

@@ -59,8 +59,10 @@ std::string without_steps(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n') + 1);
     text.remove_prefix(line.size());
-    if (line.starts_with(kStep)) step = line;
-    else kept += line;
+    if (line.starts_with(kStep))
+      step = line;
+    else
+      kept += line;
   }
   return std::string(step) + kept;
 }

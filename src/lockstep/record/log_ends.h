@@ -8,7 +8,8 @@
 
 namespace lockstep::record {
 
-/// Events of rank 0, or of all writers where it has no log. A damaged line is left out, and so is what cannot be read at all.
+/// Events of rank 0, or of all writers where it has no log. A damaged line is left out, and so is what cannot
+/// be read at all.
 struct LogEnds {
   std::vector<Event> first;   ///< of the run: the first lines of its first attempt
   std::vector<Event> newest;  ///< the first lines of its newest attempt

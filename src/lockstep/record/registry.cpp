@@ -67,7 +67,8 @@ class Scan {
       return names;
     }
     while (const dirent* entry = ::readdir(opened)) {
-      const bool may_be_folder = entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN;
+      const bool may_be_folder =
+          entry->d_type == DT_DIR || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN;
       if (may_be_folder && entry->d_name[0] != '.') names.emplace_back(entry->d_name);
     }
     ::closedir(opened);
@@ -98,7 +99,8 @@ Reading read_run(const std::filesystem::path& folder) {
     reading.summary.state.reset();
     reading.summary.reason = error.what();
   }
-  // To find out how long a run was silent, a file is made in its folder: the folder's time is taken after that.
+  // To find out how long a run was silent, a file is made in its folder: the folder's time is taken after
+  // that.
   reading.signature = signature_of(folder);
   const auto& state = reading.summary.state;
   // A lost run that writes again has other files.
@@ -129,7 +131,8 @@ void read_runs(std::vector<FoundRun>& runs, SummaryCache& cache) {
   }
 }
 
-std::filesystem::path cache_file(const std::filesystem::path& cache_folder, const std::filesystem::path& root) {
+std::filesystem::path cache_file(const std::filesystem::path& cache_folder,
+                                 const std::filesystem::path& root) {
   if (cache_folder.empty()) return {};
   std::error_code code;
   const std::filesystem::path whole = std::filesystem::canonical(root, code);
@@ -162,7 +165,9 @@ RunList RunRegistry::list(const std::vector<std::filesystem::path>& roots) const
     cache.save();
     for (FoundRun& run : scan.runs()) {
       // As the user would type it.
-      run.summary.folder = run.name == "." ? root.string() : root == "." ? run.name : (root / run.name).string();
+      run.summary.folder = run.name == "." ? root.string()
+                           : root == "."   ? run.name
+                                           : (root / run.name).string();
       list.runs.push_back(std::move(run.summary));
     }
   }

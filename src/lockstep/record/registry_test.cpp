@@ -48,7 +48,8 @@ TEST_F(RegistryTest, FindsRunsAtAnyDepthAndNotInsideRuns) {
   temporary_.write("root/photos/cat/1.png", "");
   EXPECT_THAT(names(), ElementsAre("a/deep/run", "b"));
   EXPECT_THAT(names(), ElementsAre("a/deep/run", "b"));  // from the cache
-  EXPECT_EQ(RunRegistry(std::filesystem::path()).list({root_ / "b"}).runs.at(0).folder, (root_ / "b").string());
+  EXPECT_EQ(RunRegistry(std::filesystem::path()).list({root_ / "b"}).runs.at(0).folder,
+            (root_ / "b").string());
 }
 
 TEST_F(RegistryTest, LinksAreFollowedOnce) {
@@ -143,7 +144,8 @@ TEST_F(RegistryTest, SeveralProcessesUseOneCache) {
     if (children.back() != 0) continue;
     bool all = true;
     for (int i = 0; i < 10; ++i) {
-      std::filesystem::last_write_time(root_ / ("run-" + std::to_string(child)), std::filesystem::file_time_type::clock::now());
+      std::filesystem::last_write_time(root_ / ("run-" + std::to_string(child)),
+                                       std::filesystem::file_time_type::clock::now());
       all = all && RunRegistry(caches_).list({root_}).runs.size() == 30;
     }
     ::_exit(all ? 0 : 1);

@@ -16,10 +16,9 @@ namespace {
 
 // What makes the folder a run's goes last, so that a removal that was interrupted can be repeated.
 std::vector<std::filesystem::path> files_of_run(const RunPaths& paths) {
-  return {paths.checkpoints(), paths.tensorboard(), paths.requests(),     paths.curves(),
-          paths.report(),      paths.listing(),     paths.best_weights(), paths.weights(),
-          paths.result(),      paths.events(),      paths.options(),      paths.status(),
-          paths.lock()};
+  return {paths.checkpoints(), paths.tensorboard(),  paths.requests(), paths.curves(), paths.report(),
+          paths.listing(),     paths.best_weights(), paths.weights(),  paths.result(), paths.events(),
+          paths.options(),     paths.status(),       paths.lock()};
 }
 
 std::string unfinished(const std::filesystem::path& path) { return path.filename().string() + ".part"; }
@@ -65,7 +64,8 @@ void check_removable(const std::filesystem::path& run_folder) {
     throw Error(ErrorCode::invalid_option, quote(folder.native()) + " is a link to a folder",
                 "name the folder itself");
   if (!S_ISDIR(status.st_mode) || !is_run_folder(folder))
-    throw Error(ErrorCode::not_found, quote(folder.native()) + " is not a run folder", "nothing in it was removed");
+    throw Error(ErrorCode::not_found, quote(folder.native()) + " is not a run folder",
+                "name the --output folder of a run");
   RunState state = RunState::lost;
   try {
     state = state_of(folder).state;
@@ -86,10 +86,12 @@ RemovedRun remove_run(const std::filesystem::path& run_folder) {
     const RunFolder own = RunFolder::open(paths.folder);  // nobody resumes it meanwhile
     const std::vector<std::filesystem::path> files = files_of_run(paths);
     for (const std::string& name : names_in(paths.folder)) {
-      const bool is_main = std::any_of(files.begin(), files.end(),
-                                       [&](const auto& path) { return path.filename() == name; });
-      if (!is_of_run(paths, name)) removed.kept.push_back(name);
-      else if (!is_main) remove_tree(paths.folder / name);
+      const bool is_main =
+          std::any_of(files.begin(), files.end(), [&](const auto& path) { return path.filename() == name; });
+      if (!is_of_run(paths, name))
+        removed.kept.push_back(name);
+      else if (!is_main)
+        remove_tree(paths.folder / name);
     }
     for (const std::filesystem::path& path : files) remove_tree(path);
   }

@@ -101,8 +101,7 @@ void take_beginning(const LogEnds& ends, RunSummary& summary) {
     if (event.kind != PlanOfRun::kind) continue;
     if (summary.data.empty()) summary.data = text(event, "folder");
     if (summary.network.empty()) summary.network = text(event, "network");
-    if (!summary.total_steps)
-      summary.total_steps = counted(whole(event, "total_steps"), 1);
+    if (!summary.total_steps) summary.total_steps = counted(whole(event, "total_steps"), 1);
   }
 }
 
@@ -188,7 +187,8 @@ RunSummary summary_of(const std::filesystem::path& run_folder) {
     take_result(*result, summary);
   summary.last_sign = last_sign_of(run_folder);
   const auto begun = ends.newest.empty() ? std::nullopt : finite(ends.newest.front().time);
-  if (!summary.seconds && begun && summary.last_sign) summary.seconds = std::max(0.0, *summary.last_sign - *begun);
+  if (!summary.seconds && begun && summary.last_sign)
+    summary.seconds = std::max(0.0, *summary.last_sign - *begun);
   return summary;
 }
 

@@ -56,11 +56,12 @@ struct RunSummary {
   };
 };
 
-/// Whether this is the folder of a run and nothing else: it has an event log, a status, or what a run writes before
-/// its first event. Other programs too have files with names such as options.json.
+/// Whether this is the folder of a run and nothing else: it has an event log, a status, or what a run writes
+/// before its first event. Other programs too have files with names such as options.json.
 bool is_run_folder(const std::filesystem::path& folder);
 
-/// Does not throw for damaged files: the state is then absent, and the reason says what is damaged. Without `bytes`.
+/// Does not throw for damaged files: the state is then absent, and the reason says what is damaged. Without
+/// `bytes`.
 RunSummary summary_of(const std::filesystem::path& run_folder);
 
 }  // namespace lockstep::record

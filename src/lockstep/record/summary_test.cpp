@@ -99,7 +99,8 @@ TEST_F(SummaryTest, APipeIsNotWaitedFor) {
 TEST_F(SummaryTest, FoldersWithSimilarNamesAreNoRuns) {
   temporary_.write("app/options.json", "{}");
   temporary_.write("app/events/click.cpp", "");
-  temporary_.write("app/status.json", R"({"status": "green"})" "\n");
+  temporary_.write("app/status.json", R"({"status": "green"})"
+                                      "\n");
   EXPECT_FALSE(is_run_folder(temporary_.path() / "app"));
   EXPECT_FALSE(is_run_folder(temporary_.path() / "none"));
 }

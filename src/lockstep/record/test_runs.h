@@ -19,7 +19,8 @@ inline void write_event(EventLog& log, Event event, double time) {
 }
 
 /// The log of one attempt with two validations; with `end` an event for its end.
-inline void write_log(const std::filesystem::path& run, int64_t attempt, const std::string& end = "finished") {
+inline void write_log(const std::filesystem::path& run, int64_t attempt,
+                      const std::string& end = "finished") {
   EventLog log(run, 0, attempt);
   PlanOfRun plan;
   plan.network = "lenet";

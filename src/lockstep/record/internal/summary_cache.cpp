@@ -32,9 +32,7 @@ std::string hash_of_line(std::string_view rest) {
   return as_hex(hash_of(rest, seed));
 }
 
-uint64_t key_of(const RunSignature& signature) {
-  return hash_of(as_hex(signature.files), signature.folders);
-}
+uint64_t key_of(const RunSignature& signature) { return hash_of(as_hex(signature.files), signature.folders); }
 
 std::string line_of(const std::string& name, const RunSignature& signature, const RunSummary& summary) {
   const std::string json = lockstep::to_json(summary).dump(-1, ' ', true, Json::error_handler_t::replace);

@@ -35,8 +35,8 @@ class SummaryCache {
   std::optional<RunSummary> find(const std::string& name, const RunSignature& signature);
   /// For the next time.
   void keep(const std::string& name, const RunSignature& signature, const RunSummary& summary);
-  /// Writes what was found and kept, if that is not what the file has. A file that cannot be written is left alone:
-  /// the summaries are read again.
+  /// Writes what was found and kept, if that is not what the file has. A file that cannot be written is left
+  /// alone: the summaries are read again.
   void save();
 
  private:
