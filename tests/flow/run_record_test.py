@@ -82,7 +82,7 @@ class Endings(runs.TestFolders, unittest.TestCase):
         self.check(output, "running", "^$")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-        self.check(output, "stopped", "stopped")
+        self.check(output, "stopped", "Ctrl-C")
 
     def test_killed(self):
         output, process = self.begin("killed")

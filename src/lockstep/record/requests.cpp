@@ -19,6 +19,7 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/stop_scope.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/thread_name.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 
@@ -145,6 +146,7 @@ bool RequestWatch::is_answered(int descriptor, const std::filesystem::path& path
 }
 
 void RequestWatch::work(const std::stop_token& stop) {
+  name_this_thread("run requests");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);

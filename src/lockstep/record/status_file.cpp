@@ -15,6 +15,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/thread_name.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 
@@ -164,6 +165,7 @@ void StatusWriter::write_now() {
 }
 
 void StatusWriter::work(const std::stop_token& stop) {
+  name_this_thread("run status");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);

@@ -216,7 +216,7 @@ void RunRecord::State::begin_log() {
 void RunRecord::State::take(const record::Request& asked) {
   log.say(answer_to(asked));
   if (const std::string notice = ending_notice(asked); !notice.empty()) log.stopping(notice);
-  grant(wishes, asked);
+  wishes.grant(asked);
 }
 
 bool RunRecord::State::is_logged(const data::Batch& batch) const {
@@ -296,7 +296,10 @@ void RunRecord::State::end() {
   result.started = began;
   log.say(end, run.step, epochs);
   record::write_result(folder, result);
-  log.finish(stopped ? record::RunState::stopped : record::RunState::ended, end.reason);
+  const std::string from = wishes.asked_by();
+  const std::string stop_reason = from.empty() ? "its program asked for it" : from + " asked for it";
+  log.finish(stopped ? record::RunState::stopped : record::RunState::ended,
+             reason == EndReason::finished ? end.reason : stop_reason);
 }
 
 data::QueueOptions RunRecord::from_here(data::QueueOptions options) {

@@ -1,6 +1,6 @@
 #include "lockstep/train/loop/reporter.h"
 
-#include <chrono>
+#include "lockstep/base/thread_name.h"
 
 namespace lockstep::train {
 
@@ -23,6 +23,7 @@ void Reporter::finish() {
 }
 
 void Reporter::work() {
+  name_this_thread("run events");
   const auto guarded = [&](auto&& act) {
     try {
       act();

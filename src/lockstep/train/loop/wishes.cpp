@@ -19,21 +19,30 @@ std::string words_of(const record::Request& asked) {
 
 }  // namespace
 
-void grant(Wishes& wishes, const record::Request& asked) {
+void Wishes::grant(const record::Request& asked) {
+  if (!ending_notice(asked).empty()) {
+    const std::lock_guard lock(mutex_);
+    asked_by_ = asked.from.empty() ? "somebody" : asked.from;
+  }
   switch (asked.request) {
     case record::RequestKind::stop:
-      wishes.stop = true;
+      stop = true;
       break;
     case record::RequestKind::finish:
-      wishes.finish = true;
+      finish = true;
       break;
     case record::RequestKind::checkpoint:
-      wishes.checkpoint = true;
+      checkpoint = true;
       break;
     case record::RequestKind::report:
-      wishes.log_every = asked.every;
+      log_every = asked.every;
       break;
   }
+}
+
+std::string Wishes::asked_by() const {
+  const std::lock_guard lock(mutex_);
+  return asked_by_;
 }
 
 record::Answer answer_to(const record::Request& asked) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "lockstep/record/event_kinds.h"
@@ -11,14 +12,21 @@
 namespace lockstep::train {
 
 /// Any thread asks; the first worker of rank 0 looks between steps.
-struct Wishes {
+class Wishes {
+ public:
   std::atomic<bool> stop{false};        ///< end now with a checkpoint
   std::atomic<bool> finish{false};      ///< end after this step and keep the weights
   std::atomic<bool> checkpoint{false};  ///< save a checkpoint after a step
   std::atomic<int64_t> log_every{0};    ///< log every so many steps; 0: as often as the run would
-};
 
-void grant(Wishes& wishes, const record::Request& asked);
+  void grant(const record::Request& asked);
+  /// Who has asked for the end; empty if nobody has.
+  std::string asked_by() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string asked_by_;
+};
 
 /// The event that answers a request.
 record::Answer answer_to(const record::Request& asked);

@@ -65,7 +65,7 @@ class Run {
   void take(const record::Request& asked) {
     log_.say(answer_to(asked));
     if (const std::string notice = ending_notice(asked); !notice.empty()) log_.stopping(notice);
-    grant(*wishes_, asked);
+    wishes_->grant(asked);
     if (wishes_->stop) asked_to_stop_.request_stop();
   }
 
@@ -235,7 +235,15 @@ class Run {
     recorded.started = began_;
     record::write_result(paths_.folder, recorded);
     const bool stopped = result.reason == EndReason::stopped;
-    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended, end.reason);
+    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended, why(result.reason));
+  }
+
+  // For people who look at the list of runs.
+  std::string why(EndReason reason) const {
+    const bool asked = reason == EndReason::stopped || reason == EndReason::request;
+    if (!asked) return describe_detail::as_text(reason);
+    if (const std::string from = wishes_->asked_by(); !from.empty()) return from + " asked for it";
+    return request_.console ? "Ctrl-C, or another signal" : "its program asked for it";
   }
 
   const double began_ = now_seconds();
