@@ -194,12 +194,14 @@ Rows plan_rows(const Event& event) {
   return rows;
 }
 
+std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
+
 Rows validation_rows(const std::vector<Event>& validations) {
   Rows rows;
   if (!validations.empty()) rows.push_back({"step", "epoch", "accuracy", "loss", ""});
   for (const Event& event : validations) {
     rows.push_back({with_commas(event.step), with_commas(event.epoch),
-                    fixed(record::number(event, "accuracy"), 4), fixed(record::number(event, "loss"), 4),
+                    figure(record::number(event, "accuracy")), figure(record::number(event, "loss")),
                     record::flag(event, "best") ? "best" : ""});
   }
   return rows;

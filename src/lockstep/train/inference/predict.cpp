@@ -17,6 +17,7 @@
 #include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/step/first_instance.h"
+#include "lockstep/record/state.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/run/run_files.h"
 
@@ -25,6 +26,11 @@ namespace lockstep::train {
 Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::Network& own) {
   const record::RunPaths paths{run_folder};
   const auto manifest = read_manifest(paths.options());
+  if (!manifest && record::holds_run(run_folder))
+    throw Error(ErrorCode::not_found,
+                "\"" + run_folder.string() +
+                    "\" is the run of a custom loop or of another program, so its network is not recorded",
+                "load its weights into the network: train::build(..., {.weights = ...}), or --weights");
   if (!manifest)
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
                 "name the --output folder of lockstep train");
