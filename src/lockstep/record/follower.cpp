@@ -87,9 +87,8 @@ class Follower::Reading {
   Event event_of(std::string_view line) const {
     try {
       return from_line(line);
-    } catch (Error& error) {
-      add_place(error, log_.lines);
-      throw;
+    } catch (const Error& error) {
+      throw at_line(log_.lines, error);
     }
   }
 
@@ -144,14 +143,14 @@ class Follower::Reading {
 
   [[noreturn]] void refuse_long_line() {
     log_.skips_line = true;
-    Error error(ErrorCode::corrupt_data, "an event is longer than " + as_bytes(kMostLine),
-                "move the damaged event file away; its events are then missing");
-    add_place(error, log_.lines + 1);
-    throw error;
+    throw at_line(log_.lines + 1,
+                  Error(ErrorCode::corrupt_data, "an event is longer than " + as_bytes(kMostLine),
+                        "move the damaged event file away; its events are then missing"));
   }
 
-  void add_place(Error& error, int64_t line) const {
+  Error at_line(int64_t line, Error error) const {
     error.add_context("line " + std::to_string(line) + " of " + quote(file_.path.native()));
+    return error;
   }
 
   const LogFile& file_;

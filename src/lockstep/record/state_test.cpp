@@ -148,7 +148,9 @@ TEST_F(StateTest, AWriterThatCannotBeLookedForIsJudgedByAge) {
 }
 
 TEST_F(StateTest, InAContainerOnlyAgeTells) {
-  StatusWriter writer(run_, {});
+  // In a process of its own: a fork beside its thread could find a lock taken.
+  std::unique_ptr<StatusWriter> writer;
+  const test::WaitingProcess process([&] { writer = std::make_unique<StatusWriter>(run_, Status{}); });
   const auto seen_inside = [&] {
     return test::in_child([&] {
       if (!test::enter_namespaces(CLONE_NEWPID)) return test::kNotPermitted;
@@ -194,7 +196,8 @@ TEST_F(StateTest, AReaderWhoMayNotWriteThere) {
   EXPECT_EQ(seen(), static_cast<int>(RunState::lost));
   // The process of another user.
   std::filesystem::remove(run_ / "status.json");
-  StatusWriter writer(run_, {});
+  std::unique_ptr<StatusWriter> writer;
+  const test::WaitingProcess process([&] { writer = std::make_unique<StatusWriter>(run_, Status{}); });
   set_age("status.json", kDay);
   EXPECT_EQ(seen(), static_cast<int>(RunState::running));
 }

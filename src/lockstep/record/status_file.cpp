@@ -116,6 +116,9 @@ StatusWriter::StatusWriter(const std::filesystem::path& run_folder, Status statu
     status_.memory_kills = kills->count;
   }
   file_ = std::make_unique<OpenFile>(path_to_write(run_folder), O_WRONLY | O_CREAT);
+  if (::ftruncate(file_->get(), kBytes) != 0) {
+    // A longer file of another program keeps its end, which readers take for damage.
+  }
   write_now();
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
