@@ -17,6 +17,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/thread_name.h"
 #include "lockstep/record/known_part.h"
+#include "lockstep/record/network_disk.h"
 #include "lockstep/record/run_folder.h"
 
 namespace lockstep::record {
@@ -108,7 +109,7 @@ std::optional<std::string> read_block(const std::filesystem::path& path) {
 }  // namespace
 
 StatusWriter::StatusWriter(const std::filesystem::path& run_folder, Status status)
-    : status_(std::move(status)) {
+    : status_(std::move(status)), is_on_network_(is_on_network(run_folder)) {
   status_.writer = this_process();
   status_.started = now_seconds();
   if (const auto kills = memory_kills()) {
@@ -163,6 +164,7 @@ void StatusWriter::write_now() {
   }
   try {
     file_->write_at(0, block_of(status));
+    if (is_on_network_) ::fdatasync(file_->get());
   } catch (const Error&) {  // see the class
   }
 }

@@ -82,6 +82,7 @@ class StatusWriter {
   std::mutex writing_;
   std::mutex mutex_;  // of status_, for moments only
   Status status_;
+  bool is_on_network_ = false;  // the server sees a writing after a sync
   std::unique_ptr<OpenFile> file_;
   std::jthread thread_;
 };
