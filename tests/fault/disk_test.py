@@ -2,6 +2,7 @@
 """A disk that fills up during training: one clear error, the last checkpoint intact, and the same bits after space is
 freed."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -39,6 +40,9 @@ def inside(folder):
         "lockstep: ") == 1 and "No space left on device" in printed and "hint: free some space" in printed, printed
     assert [runs.checkpoint_step(path)
             for path in runs.checkpoints(output)] == [1], "the checkpoint of before must be there"
+    # Its space was reserved at the start.
+    state = json.loads(runs.run("runs", output, "--json"))[0]
+    assert state["state"] == "failed" and "No space left on device" in state["reason"], state
     printed = runs.train(train, output, "--resume", status=1)
     assert "No space left on device" in printed, printed
     assert [runs.checkpoint_step(path) for path in runs.checkpoints(output)] == [1]
