@@ -1,5 +1,3 @@
-#include <csignal>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
@@ -16,10 +14,14 @@
 namespace lockstep::cli {
 namespace {
 
+// A run that was requested to stop (lockstep stop), by no signal, has done what it was to do: a launcher must not
+// take it for a failure.
+int status_after_stop(int signal) { return signal != 0 ? kSignalStatus + signal : 0; }
+
 int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
   console.note("stopped after step " + with_commas(result.steps) + "; to continue:\n  lockstep train " +
                shell_word(folder) + " --output " + shell_word(result.output.string()) + " --resume\n");
-  return kSignalStatus + signal;
+  return status_after_stop(signal);
 }
 
 std::string already_finished(const train::Result& result) {
@@ -52,14 +54,9 @@ int run_train(const Call& call, Console& console) {
   try {
     const train::Result result = train::fit(request, options);
     if (!is_first)
-      return result.reason == train::EndReason::stopped
-                 ? kSignalStatus + (signals.signal() != 0 ? signals.signal() : SIGTERM)
-                 : 0;
-    if (result.reason == train::EndReason::stopped) {
-      // A request to stop (lockstep stop) ends as the signal that asks for the same.
-      const int signal = signals.signal() != 0 ? signals.signal() : SIGTERM;
-      return after_stop(result, call.words.front(), signal, console);
-    }
+      return result.reason == train::EndReason::stopped ? status_after_stop(signals.signal()) : 0;
+    if (result.reason == train::EndReason::stopped)
+      return after_stop(result, call.words.front(), signals.signal(), console);
     with_context(
         [&] { return "the run is complete: \"" + result.output.string() + "\""; },
         [&] {
