@@ -20,7 +20,8 @@ constexpr int kLeastReason = 24;  // narrower than that, a reason is broken into
 constexpr int kLeastName = 12;
 constexpr int kMostData = 24;
 // What a narrow terminal does without, first to last.
-constexpr std::array kLessNeeded{RunColumn::data, RunColumn::size, RunColumn::network, RunColumn::time};
+constexpr std::array kLessNeeded{RunColumn::data, RunColumn::size,  RunColumn::network,
+                                 RunColumn::time, RunColumn::steps, RunColumn::age};
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
@@ -46,7 +47,9 @@ bool goes_on(const RunSummary& run) {
 }
 
 // Why a run that should have gone on does not.
-std::string shown_reason(const RunSummary& run) { return run.state == RunState::ended ? "" : run.reason; }
+std::string shown_reason(const RunSummary& run) {
+  return run.state == RunState::ended || run.reason == state_word(run) ? "" : run.reason;
+}
 
 std::string cell(const RunSummary& run, RunColumn column, double now) {
   switch (column) {
@@ -168,7 +171,10 @@ class Fitted {
   }
 
   int needed() const {
-    int width = has_reasons_ ? kBetweenColumns + kLeastReason : 0;
+    int width = has_reasons_ ? kBetweenColumns : 0;
+    int of_reasons = 0;
+    for (const std::string& reason : reasons_) of_reasons = std::max(of_reasons, width_of(reason));
+    if (has_reasons_) width += std::min(of_reasons, kLeastReason);
     for (const RunColumn column : columns_) width += kBetweenColumns + width_of_column(column);
     return width;
   }

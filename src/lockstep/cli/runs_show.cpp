@@ -139,7 +139,8 @@ std::string sign_of(const RunSummary& run) {
 Rows main_rows(const Details& details) {
   const RunSummary& run = details.run;
   Rows rows;
-  rows.push_back({"state", state_word(run) + (run.reason.empty() ? "" : ": " + run.reason)});
+  const std::string state = state_word(run);
+  rows.push_back({"state", run.reason.empty() || run.reason == state ? state : state + ": " + run.reason});
   add(rows, "hint", run.hint);
   add(rows, "network", run.network);
   add(rows, "data", run.data);
@@ -233,6 +234,7 @@ std::vector<std::string> next_commands(const Details& details) {
     case RunState::queued:
       return {};
     case RunState::running:
+      if (!std::filesystem::exists(record::RunPaths{run.folder}.status())) return {};  // it reads no requests
       return {"lockstep stop " + folder, "lockstep stop " + folder + " --finish"};
     case RunState::stopping:
       return {"lockstep stop " + folder + " --wait"};

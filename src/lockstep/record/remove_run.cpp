@@ -75,7 +75,7 @@ void check_removable(const std::filesystem::path& run_folder) {
   if (state == RunState::running || state == RunState::stopping)
     throw Error(ErrorCode::invalid_option,
                 quote(folder.native()) + " is " + enum_names(state)[static_cast<size_t>(state)],
-                "stop it first: lockstep stop");
+                "stop it first: lockstep stop " + folder.string());
 }
 
 RemovedRun remove_run(const std::filesystem::path& run_folder) {

@@ -129,6 +129,15 @@ void take_end(const LogEnds& ends, RunSummary& summary) {
   }
 }
 
+// Of the newest attempt, by the writer's clock.
+std::optional<double> seconds_logged(const LogEnds& ends) {
+  if (ends.newest.empty()) return std::nullopt;
+  const double begun = ends.newest.front().time;
+  double last = begun;
+  for (const Event& event : ends.last) last = std::max(last, event.time);
+  return finite(last - begun);
+}
+
 void take_result(const Result& result, RunSummary& summary) {
   const auto take = [](const auto& value, auto& into) {
     if (value) into = value;
@@ -186,9 +195,7 @@ RunSummary summary_of(const std::filesystem::path& run_folder) {
   if (const auto result = read_result(run_folder); result && summary.state && is_final(*summary.state))
     take_result(*result, summary);
   summary.last_sign = last_sign_of(run_folder);
-  const auto begun = ends.newest.empty() ? std::nullopt : finite(ends.newest.front().time);
-  if (!summary.seconds && begun && summary.last_sign)
-    summary.seconds = std::max(0.0, *summary.last_sign - *begun);
+  if (!summary.seconds) summary.seconds = seconds_logged(ends);
   return summary;
 }
 

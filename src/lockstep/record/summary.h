@@ -48,7 +48,8 @@ struct RunSummary {
     field("step", self.step, "optimizer steps done");
     field("total_steps", self.total_steps, "planned");
     field("epoch", self.epoch, "counts from 1");
-    field("seconds", self.seconds, "of training, all attempts; while it runs, since the attempt began");
+    field("seconds", self.seconds,
+          "of training, all attempts; until it has ended, of what is logged of its newest attempt");
     field("started", self.started, "of its first attempt, seconds since 1970");
     field("last_sign", self.last_sign, "when it ended or last wrote, seconds since 1970");
     field("bytes", self.bytes, "of all its files");
