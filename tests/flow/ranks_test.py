@@ -189,7 +189,7 @@ class Launcher(unittest.TestCase):
                            '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 1000', status=7)
         self.assertRegex(printed,
                          r"rank 2 on \S+ \(process \d+\) ended with status 7; the others were ended\n  its last "
-                         r"words:\n    no more paper")
+                         r"output:\n    no more paper")
 
     def test_a_program_that_is_not_there(self):
         self.assertIn('cannot start "no-such-program": No such file or directory',

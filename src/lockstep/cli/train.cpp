@@ -14,8 +14,8 @@
 namespace lockstep::cli {
 namespace {
 
-// A run that was requested to stop (lockstep stop), by no signal, has done what it was to do: a launcher must not
-// take it for a failure.
+// A run that was requested to stop (lockstep stop), by no signal, has done what it was to do: a launcher must
+// not take it for a failure.
 int status_after_stop(int signal) { return signal != 0 ? kSignalStatus + signal : 0; }
 
 int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
