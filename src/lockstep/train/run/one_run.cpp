@@ -74,11 +74,13 @@ class Run {
     return result_at(start_.state, EndReason::already_finished, paths_);
   }
 
-  // A run that was killed after its last checkpoint has no event `end`. What only the killed process knew
-  // (speed, memory) is left out.
+  // A run that was killed after its last checkpoint has no event `end`, or a status that still says running.
+  // What only the killed process knew (speed, memory) is left out.
   void complete_log() {
     const int64_t attempt = record::next_attempt(paths_.folder);
-    if (attempt == 0 || record::end_of_last_attempt(paths_.folder)) return;
+    const auto status = record::read_status(paths_.folder);
+    const bool says_so = !status || record::is_final(status->state);
+    if (attempt == 0 || (says_so && record::end_of_last_attempt(paths_.folder))) return;
     log_.open(paths_, attempt, listener_views(request_), start_.manifest->plan.length.total_steps);
     const Plan& plan = start_.manifest->plan;
     const RunState& state = start_.state;
