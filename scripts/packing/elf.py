@@ -110,5 +110,5 @@ def has_patchelf():
 
 def set_search_path(path, folders):
     """An RPATH, which libraries of libraries are searched in too, relative to the file itself."""
-    joined = ":".join(f"$ORIGIN/{folder}" for folder in folders)
+    joined = ":".join("$ORIGIN" if folder == "." else f"$ORIGIN/{folder}" for folder in folders)
     subprocess.run(["patchelf", "--force-rpath", "--set-rpath", joined, str(path)], check=True)

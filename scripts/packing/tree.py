@@ -82,6 +82,10 @@ class Tree:
             elf.lower_versions(carried / name)
             if self.build.arrow not in path.parents:
                 self._add_debian_licence(path)
+        for path in carried.iterdir():
+            need = elf.Needs(path)
+            if not need.search_path and any((carried / name).exists() for name in need.libraries):
+                elf.set_search_path(path, ["."])  # programs' paths would do, but not for tools that read files
         for information in self.build.arrow.glob("pyarrow-*.dist-info/licenses"):
             shutil.copytree(information, self.folder / LICENCES / "pyarrow")
 
@@ -126,7 +130,7 @@ class Tree:
         text = config.read_text()
         if str(self.build.libtorch) not in text:
             fail(f"lockstep-config.cmake does not name '{self.build.libtorch}'", "scripts/build release")
-        config.write_text(text.replace(str(self.build.libtorch), f"${{PACKAGE_PREFIX_DIR}}/{self.site}"))
+        config.write_text(text.replace(str(self.build.libtorch), f"${{PACKAGE_PREFIX_DIR}}/{self.site}".removesuffix("/.")))
 
     def add_libtorch(self):
         """LibTorch's CPU half and its headers."""
