@@ -58,7 +58,8 @@ def highest(versions):
 
 def too_new(path, versions):
     """[(version, the symbols that need it)]: what is above the limits."""
-    above = [version for version in versions if numbers(version) > numbers(LIMITS.get(version.partition("_")[0], "999"))]
+    above = [version for version in versions
+             if numbers(version) > numbers(LIMITS.get(version.partition("_")[0], "999"))]
     if not above:
         return []
     symbols = re.findall(r"\*UND\*\s+\w+\s+\(?([\w.]+)\)?\s+(\S+)$", _objdump("-T", path), re.MULTILINE)

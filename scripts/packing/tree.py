@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUG_INS = "lib/lockstep"
 CARRIED = f"{PLUG_INS}/carried"  # libraries of Debian and Arrow
 LICENCES = "share/lockstep/licenses"
-OF_LIBTORCH = re.compile(r"lib(torch\w*|c10\w*|gomp|cudart|cupti|nccl|cu\w+)\.so[.\d]*")
+OF_LIBTORCH = re.compile(r"lib(torch\w*|c10\w*|gomp|nccl|nv\w+|cu(?!rl)\w+)\.so[.\d]*")  # and of NVIDIA
 # Of NVIDIA's wheels: those that the GPU plug-in itself is linked with or opens.
 OF_NVIDIA = ("cu13", "nccl")
 
@@ -130,7 +130,8 @@ class Tree:
         text = config.read_text()
         if str(self.build.libtorch) not in text:
             fail(f"lockstep-config.cmake does not name '{self.build.libtorch}'", "scripts/build release")
-        config.write_text(text.replace(str(self.build.libtorch), f"${{PACKAGE_PREFIX_DIR}}/{self.site}".removesuffix("/.")))
+        place = f"${{PACKAGE_PREFIX_DIR}}/{self.site}".removesuffix("/.")
+        config.write_text(text.replace(str(self.build.libtorch), place))
 
     def add_libtorch(self):
         """LibTorch's CPU half and its headers."""
@@ -142,7 +143,10 @@ class Tree:
             for path in libtorch.glob(pattern):
                 target = self.folder / path.relative_to(libtorch)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(path, target) if path.stat().st_dev == self.folder.stat().st_dev else shutil.copy(path, target)
+                if path.stat().st_dev == self.folder.stat().st_dev:
+                    os.link(path, target)
+                else:
+                    shutil.copy(path, target)
         shutil.copytree(libtorch / "torch/include", self.folder / "torch/include")
         for information in libtorch.glob("*.dist-info/licenses"):
             shutil.copytree(information, self.folder / LICENCES / information.parent.name.split("-")[0])
