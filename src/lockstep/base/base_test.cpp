@@ -17,7 +17,16 @@
 #include "lockstep/base/text.h"
 
 namespace lockstep {
+
+// With linkage, because Clang checks conversions to it (describe.h).
+struct DescribedPart {
+  int64_t count = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) { field("count", self.count); };
+};
+
 namespace {
+
+using Part = DescribedPart;
 
 enum class Colour { red, green };
 constexpr std::array<const char*, 2> enum_names(Colour) { return {"red", "green"}; }
@@ -64,11 +73,6 @@ TEST(Describe, TextAndJsonReadBackWhatTheyWrote) {
   EXPECT_EQ(fields_of<Options>()[3].section, "Second");
   EXPECT_EQ(fields_of<Options>()[4].type, "red|green");
 }
-
-struct Part {
-  int64_t count = 0;
-  static constexpr auto describe = [](auto& self, auto&& field) { field("count", self.count); };
-};
 
 struct Whole {
   Part part;
