@@ -25,21 +25,6 @@ def start(*arguments, **options):
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("waited in vain")
-        time.sleep(0.005)
-
-
-def steps_done(output):
-    try:
-        return max((event["step"] for event in runs.events(output)), default=0)
-    except OSError:
-        return 0
-
-
 def shown(output):
     """What `lockstep runs` says of one run."""
     found = json.loads(runs.run("runs", output, "--json"))
@@ -78,7 +63,7 @@ class Endings(runs.TestFolders, unittest.TestCase):
 
     def test_interrupted(self):
         output, process = self.begin("interrupted")
-        wait_for(lambda: steps_done(output) > 3)
+        runs.wait_for(lambda: runs.steps_done(output) > 3)
         self.check(output, "running", "^$")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
@@ -86,14 +71,14 @@ class Endings(runs.TestFolders, unittest.TestCase):
 
     def test_killed(self):
         output, process = self.begin("killed")
-        wait_for(lambda: steps_done(output) > 3)
+        runs.wait_for(lambda: runs.steps_done(output) > 3)
         process.kill()
         process.communicate(timeout=60)
         self.check(output, "lost", "the process is gone")
 
     def test_paused_is_still_running(self):
         output, process = self.begin("paused")
-        wait_for(lambda: steps_done(output) > 3)
+        runs.wait_for(lambda: runs.steps_done(output) > 3)
         process.send_signal(signal.SIGSTOP)
         self.check(output, "running", "^$")
         process.kill()
@@ -119,7 +104,7 @@ class Endings(runs.TestFolders, unittest.TestCase):
 
     def test_lost_rank(self):
         output, process = self.begin("lost-rank", launcher=runs.command("run", "-n", "2"))
-        wait_for(lambda: steps_done(output) > 3)
+        runs.wait_for(lambda: runs.steps_done(output) > 3)
         children = subprocess.run(["pgrep", "-f", f"train.*{output}"], capture_output=True, text=True,
                                   check=False).stdout.split()
         first = runs.of_kind(output, "environment")[-1]["values"]["process"]
@@ -213,7 +198,7 @@ class Requests(runs.TestFolders, unittest.TestCase):
     def begin(self, name, command):
         output = self.folder / name
         process = start(*command, "--output", output)
-        wait_for(lambda: steps_done(output) > 3)
+        runs.wait_for(lambda: runs.steps_done(output) > 3)
         return output, process
 
     def test_stop(self):
@@ -253,11 +238,11 @@ class Requests(runs.TestFolders, unittest.TestCase):
         folder = output / "requests"
         folder.mkdir(exist_ok=True)
         (folder / "1.json").write_text('{"request": "checkpoint"}')
-        wait_for(lambda: runs.checkpoints(output) not in ([], before) and not (folder / "1.json").exists())
+        runs.wait_for(lambda: runs.checkpoints(output) not in ([], before) and not (folder / "1.json").exists())
         (folder / "2.json").write_text('{"request": "report", "every": 1}')
-        wait_for(lambda: not (folder / "2.json").exists())
+        runs.wait_for(lambda: not (folder / "2.json").exists())
         (folder / "3.json").write_text('{"request": "explode"}')
-        wait_for(lambda: not (folder / "3.json").exists())
+        runs.wait_for(lambda: not (folder / "3.json").exists())
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual([event["values"]["request"] for event in runs.of_kind(output, "request")],
@@ -311,7 +296,7 @@ class CustomLoop(runs.TestFolders, unittest.TestCase):
         if not program:
             return
         process = self.loop(program, "stopped", 400, "--workers", 2)
-        wait_for(lambda: steps_done(self.folder / "stopped") > 3)
+        runs.wait_for(lambda: runs.steps_done(self.folder / "stopped") > 3)
         runs.run("stop", self.folder / "stopped", "--wait")
         process.wait(timeout=60)
         self.assertEqual(shown(self.folder / "stopped")["state"], "stopped")

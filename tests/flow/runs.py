@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM", ROOT / "build/release/bin/lockstep"))
@@ -114,6 +115,23 @@ def events(output):
                    key=lambda path: int(path.stem.rsplit("-", 1)[1]))
     return [json.loads(line) for path in files for line in path.read_text().splitlines(keepends=True)
             if line.endswith("\n")]
+
+
+def wait_for(condition, seconds=60):
+    """Waits until the condition holds; fails after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("waited in vain")
+        time.sleep(0.005)
+
+
+def steps_done(output):
+    """The last step that the run has logged; 0 before its first event."""
+    try:
+        return max((event["step"] for event in events(output)), default=0)
+    except OSError:
+        return 0
 
 
 def of_kind(output, kind):

@@ -22,26 +22,11 @@ def start(*arguments, environment=None):
                             stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
 
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("waited in vain")
-        time.sleep(0.005)
-
-
 def drained(terminal):
     """Reads what was written to the terminal, whose program would wait otherwise; True."""
     while select.select([terminal], [], [], 0)[0]:
         os.read(terminal, 65536)
     return True
-
-
-def steps_done(output):
-    try:
-        return max((event["step"] for event in runs.events(output)), default=0)
-    except OSError:
-        return 0
 
 
 class Stop(runs.TestFolders, unittest.TestCase):
@@ -64,8 +49,8 @@ class Stop(runs.TestFolders, unittest.TestCase):
         output, stops = parts, 0
         for attempt in range(4):
             process = self.train(output, "--workers", str(attempt + 1), *(["--resume"] if attempt else []))
-            before = steps_done(output) if attempt else 0
-            wait_for(lambda: steps_done(output) > before + 3 or process.poll() is not None)
+            before = runs.steps_done(output) if attempt else 0
+            runs.wait_for(lambda: runs.steps_done(output) > before + 3 or process.poll() is not None)
             kind = {1: signal.SIGHUP, 2: signal.SIGTERM}.get(attempt, signal.SIGINT)
             seconds, printed = self.interrupt(process, kind)
             if process.returncode == 0:
@@ -101,7 +86,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
         process.communicate(timeout=120)
         noticed(output / "model.safetensors", output)
         process = self.train(output, "--resume")
-        wait_for(lambda: len(runs.of_kind(output, "best")) + len(runs.of_kind(output, "checkpoint")) > 1
+        runs.wait_for(lambda: len(runs.of_kind(output, "best")) + len(runs.of_kind(output, "checkpoint")) > 1
                  or process.poll() is not None)
         _, printed = self.interrupt(process)
         self.assertEqual(process.returncode, 130, printed)
@@ -116,7 +101,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
         output = self.folder / "early"
         process = self.train(output, "--workers", "2", "--network", "squeezenet", "--image-size", "224x224",
                              "--mini-batch-size", "200")
-        wait_for(lambda: (output / "options.json").exists())
+        runs.wait_for(lambda: (output / "options.json").exists())
         seconds, printed = self.interrupt(process)
         self.assertEqual(process.returncode, 130, printed)
         self.assertLess(seconds, 2 * SECONDS_TO_STOP)
@@ -130,11 +115,11 @@ class Stop(runs.TestFolders, unittest.TestCase):
                                    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
                                    env={**os.environ, **runs.slow_fsync(100)})
         os.close(end)
-        wait_for(lambda: (steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
+        runs.wait_for(lambda: (runs.steps_done(output) > 3 or process.poll() is not None) if drained(terminal) else False)
         os.close(terminal)
         # A shell that ends passes it on, then the kernel tells the shell's programs: the last may come at any time
         # until the end.
-        wait_for(lambda: process.poll() is not None or process.send_signal(signal.SIGHUP))
+        runs.wait_for(lambda: process.poll() is not None or process.send_signal(signal.SIGHUP))
         self.assertEqual(process.returncode, 128 + signal.SIGHUP)
         self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)],
                          [runs.of_kind(output, "end")[-1]["step"]])
@@ -149,7 +134,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
         output = self.folder / "nohup"
         process = subprocess.Popen(["nohup", *runs.command("train", self.digits, "--output", output, *runs.SMALL)],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        wait_for(lambda: steps_done(output) > 1 or process.poll() is not None)
+        runs.wait_for(lambda: runs.steps_done(output) > 1 or process.poll() is not None)
         _, printed = self.interrupt(process, signal.SIGHUP)
         self.assertEqual(process.returncode, 0, printed)
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
@@ -157,7 +142,7 @@ class Stop(runs.TestFolders, unittest.TestCase):
     def test_twice_kills(self):
         output = self.folder / "twice"
         process = self.train(output, "--workers", "2", environment=runs.slow_fsync(3000))
-        wait_for(lambda: steps_done(output) > 2)
+        runs.wait_for(lambda: runs.steps_done(output) > 2)
         process.send_signal(signal.SIGINT)
         self.assertTrue(select.select([process.stdout], [], [], 30)[0])
         said = b""

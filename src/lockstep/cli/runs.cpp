@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/run_table.h"
@@ -39,10 +40,6 @@ struct RunsChoice {
     field("watch", self.watch, "show it again every two seconds, until Ctrl-C");
   };
 };
-
-double now_in_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // What is asked for on the command line.
 struct Asked {
@@ -98,7 +95,7 @@ std::string none_text(const Asked& asked) {
 
 std::string as_text(const std::vector<RunSummary>& runs, const Asked& asked, int width) {
   if (runs.empty()) return none_text(asked);
-  return run_table(runs, now_in_seconds(), width) + "\n" + count_of(runs) + "\n";
+  return run_table(runs, now_seconds(), width) + "\n" + count_of(runs) + "\n";
 }
 
 void warn(const record::RunList& list, Console& console) {
@@ -115,7 +112,7 @@ std::string one_screen(std::vector<RunSummary> runs, const Asked& asked, int wid
   const auto most = static_cast<size_t>(std::max(1, screen_lines() - kScreenLinesBesides));
   const std::string count = runs.empty() ? "" : "\n" + count_of(runs) + "\n";
   while (true) {
-    const std::string table = runs.empty() ? none_text(asked) : run_table(runs, now_in_seconds(), width);
+    const std::string table = runs.empty() ? none_text(asked) : run_table(runs, now_seconds(), width);
     const auto lines = static_cast<size_t>(std::count(table.begin(), table.end(), '\n'));
     if (lines <= most || runs.size() < 2) return table + count;
     const size_t surplus = std::min(runs.size() - 1, std::max<size_t>(1, (lines - most) / 2));
@@ -161,9 +158,9 @@ class Watch {
       for (const RunSummary& run : changed)
         console_.print(lockstep::to_json(run).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
     } else if (is_first_) {
-      console_.print(changed.empty() ? none_text(asked_) : run_table(changed, now_in_seconds(), 0));
+      console_.print(changed.empty() ? none_text(asked_) : run_table(changed, now_seconds(), 0));
     } else if (!changed.empty()) {
-      console_.print(run_lines(changed, now_in_seconds()));
+      console_.print(run_lines(changed, now_seconds()));
     }
   }
 

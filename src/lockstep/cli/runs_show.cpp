@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <sys/stat.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
@@ -131,8 +131,7 @@ std::string accuracy_of(const RunSummary& run) {
 
 std::string sign_of(const RunSummary& run) {
   if (!run.last_sign) return "";
-  const double now =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now = now_seconds();
   return local_time(*run.last_sign) + ", " + age_text(std::max(0.0, now - *run.last_sign)) + " ago";
 }
 

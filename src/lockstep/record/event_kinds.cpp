@@ -34,8 +34,8 @@ std::string rows_of() {
 }  // namespace
 
 bool is_replaced_with_its_step(std::string_view kind) {
-  constexpr std::array<std::string_view, 8> kinds_that_stay{"plan",    "environment", "skipped", "stopping",
-                                                            "request", "failed",      "end",     "witness"};
+  constexpr std::array<std::string_view, 7> kinds_that_stay{"plan",    "environment", "skipped", "stopping",
+                                                            "request", "failed",      "end"};
   return std::find(kinds_that_stay.begin(), kinds_that_stay.end(), kind) == kinds_that_stay.end();
 }
 

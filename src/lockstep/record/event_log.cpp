@@ -11,6 +11,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/follower.h"
 #include "lockstep/record/log_name.h"
@@ -36,6 +37,16 @@ std::map<int64_t, int64_t> replaced_from(const std::vector<Event>& events) {
     limit = std::min(limit, attempt->second);
   }
   return limits;
+}
+
+// One more than the highest attempt of the writers for which `counts` holds.
+template <class Counts>
+int64_t attempt_after(const std::filesystem::path& run_folder, Counts counts) {
+  int64_t next = 0;
+  for (const LogFile& file : log_files(run_folder)) {
+    if (counts(file.name.writer)) next = std::max(next, file.name.attempt + 1);
+  }
+  return next;
 }
 
 }  // namespace
@@ -75,8 +86,7 @@ int64_t EventLog::dropped_count() const { return state_->dropped_count; }
 
 void EventLog::write(Event& event) {
   State& state = *state_;
-  const double now =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now = now_seconds();
   // The order of events must not change if the clock is set back.
   state.last_time = std::max(state.last_time, event.time > 0 ? event.time : now);
   event.time = state.last_time;
@@ -107,19 +117,11 @@ void EventLog::write(Event& event) {
 }
 
 int64_t next_attempt(const std::filesystem::path& run_folder) {
-  int64_t next = 0;
-  for (const LogFile& file : log_files(run_folder)) {
-    if (is_of_rank(file.name.writer)) next = std::max(next, file.name.attempt + 1);
-  }
-  return next;
+  return attempt_after(run_folder, is_of_rank);
 }
 
 int64_t next_attempt(const std::filesystem::path& run_folder, const std::string& writer) {
-  int64_t next = 0;
-  for (const LogFile& file : log_files(run_folder)) {
-    if (file.name.writer == writer) next = std::max(next, file.name.attempt + 1);
-  }
-  return next;
+  return attempt_after(run_folder, [&](std::string_view name) { return name == writer; });
 }
 
 std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder) {

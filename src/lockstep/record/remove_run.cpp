@@ -25,7 +25,7 @@ std::string unfinished(const std::filesystem::path& path) { return path.filename
 
 bool is_of_run(const RunPaths& paths, const std::string& name) {
   const std::vector<std::filesystem::path> files = files_of_run(paths);
-  return name.starts_with(".clock-") || std::any_of(files.begin(), files.end(), [&](const auto& path) {
+  return name.starts_with(RunPaths::kClock) || std::any_of(files.begin(), files.end(), [&](const auto& path) {
            return path.filename() == name || unfinished(path) == name;
          });
 }

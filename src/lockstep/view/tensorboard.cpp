@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/record/run_folder.h"
@@ -97,8 +98,7 @@ class TensorBoard final : public View {
   TensorBoard(const std::filesystem::path& run_folder, int64_t attempt) : resumed_(attempt > 0) {
     const std::filesystem::path folder = record::RunPaths{run_folder}.tensorboard();
     make_folders(folder);
-    const double now =
-        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    const double now = now_seconds();
     // TensorBoard reads a folder's files in the order of their names.
     const std::string attempt_digits = std::to_string(100000 + attempt).substr(1);
     path_ = folder / ("events.out.tfevents." + std::to_string(static_cast<int64_t>(now)) + "." +
