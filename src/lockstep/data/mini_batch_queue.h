@@ -26,6 +26,7 @@ namespace lockstep::data {
 /// One shard of a mini-batch.
 struct Shard {
   int64_t index = 0;        ///< 0..number of used shards of this mini-batch - 1
+  int64_t first = 0;        ///< its first sample, counted from the mini-batch's first
   at::Tensor images = {};   ///< u8 [b,C,H,W] on the host; for sequences float32 [b,C,T], padded with zeros
   at::Tensor target = {};   ///< int64 [b] on the host, or [b,T] if each time step has a class, -1: none;
                             ///< otherwise as QueueOptions::output says

@@ -200,7 +200,7 @@ struct MiniBatchStream::State {
     while (!buffer.empty() && taken.shards.size() < most) {
       MiniBatch batch = std::move(buffer.front());
       buffer.pop_front();
-      const int64_t count = batch.images.size(0);
+      const int64_t count = batch.images.size(0), first = taken.global_count;
       taken.global_count += count;
       if (count == 1 && mini_batch_size > 1 && !taken.shards.empty()) {
         Shard& last = taken.shards.back();
@@ -209,6 +209,7 @@ struct MiniBatchStream::State {
         ++last.count;
       } else {
         taken.shards.push_back({.index = static_cast<int64_t>(taken.shards.size()),
+                                .first = first,
                                 .images = std::move(batch.images),
                                 .target = std::move(batch.labels),
                                 .count = count});

@@ -30,6 +30,8 @@ struct ConvolutionShape {
   bool weight_channels_last;
   int64_t stride_height = 1;
   int64_t stride_width = 1;
+  int64_t shards = 1;  ///< equal parts of the batch: gradients of weight and bias are summed in each part,
+                       ///< and the sums are added in the tree over the parts
 
   int64_t output_height() const { return (height + 2 * padding_height - kernel_height) / stride_height + 1; }
   int64_t output_width() const { return (width + 2 * padding_width - kernel_width) / stride_width + 1; }

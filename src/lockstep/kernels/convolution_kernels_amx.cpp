@@ -1,4 +1,5 @@
 // Convolutions of bfloat16 images on Intel's AMX.
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/tile_convolution.h"
 #include "lockstep/kernels/internal/tile_gradient.h"
 
@@ -60,14 +61,19 @@ void input_gradient(const ConvolutionShape& shape, const BFloat16* gradient, con
             {{input_gradient, shape.channels}, shape.height, shape.width, shape.channels}});
 }
 
-void weight_gradient(const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* input,
-                     float* weight_gradient, float* bias_gradient) {
+void gradient_of_shard(const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* input,
+                       const WeightGradients& target) {
   Workspace workspace;
   const TileInput images = bordered(shape, input);
   TileGradient sums(workspace, shape, images);
   const TileScope tiles;
   each_group(workspace, images, sums.beyond(), [&](const TilePlanes& planes) { sums.add(planes, gradient); });
-  sums.write(weight_gradient, bias_gradient);
+  sums.write(target.weight, target.bias);
+}
+
+void weight_gradient(const ConvolutionShape& shape, const BFloat16* gradient, const BFloat16* input,
+                     float* weight_gradient, float* bias_gradient) {
+  sum_nodes(shape, 1, gradient, input, {weight_gradient, bias_gradient}, &gradient_of_shard);
 }
 
 constexpr ConvolutionKernels<BFloat16> kKernels{&forward, &input_gradient, &weight_gradient};

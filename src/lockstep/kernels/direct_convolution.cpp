@@ -16,6 +16,7 @@
 #include "lockstep/kernels/convolution_kernels.h"
 #include "lockstep/kernels/direct_linear.h"
 #include "lockstep/kernels/direct_pooling.h"
+#include "lockstep/kernels/engine_convolution.h"
 #include "lockstep/kernels/memory_order.h"
 #include "lockstep/kernels/fused_batch_norm.h"
 #include "lockstep/kernels/fused_relu.h"
@@ -120,18 +121,13 @@ class Convolution : public torch::autograd::Function<Convolution> {
                                                 const at::Tensor& input, const at::Tensor& weight,
                                                 bool bias) {
     ConvolutionShape shape = all;
-    shape.batch = ShardsTogether::samples_of_each(all.batch);
-    const int64_t outputs = gradient.numel() / ShardsTogether::count(),
-                  inputs = input.numel() / ShardsTogether::count();
-    return tree_sum(0, ShardsTogether::count(), [&](int64_t shard) {
-      const auto options = weight.options().dtype(at::kFloat);
-      const ParameterGradients own{at::empty_like(weight, options),
-                                   bias ? at::empty({shape.filters}, options) : at::Tensor()};
-      kernels::convolution_kernels<T>().weight_gradient(shape, data<T>(gradient) + shard * outputs,
-                                                        data<T>(input) + shard * inputs,
-                                                        data<float>(own.weight), data<float>(own.bias));
-      return own;
-    });
+    shape.shards = ShardsTogether::count();
+    const auto options = weight.options().dtype(at::kFloat);
+    const ParameterGradients sum{at::empty_like(weight, options),
+                                 bias ? at::empty({shape.filters}, options) : at::Tensor()};
+    kernels::convolution_kernels<T>().weight_gradient(shape, data<T>(gradient), data<T>(input),
+                                                      data<float>(sum.weight), data<float>(sum.bias));
+    return sum;
   }
 };
 
@@ -209,17 +205,25 @@ at::ScalarType type_of(const Call& call) {
                                                                : at::ScalarType::Undefined;
 }
 
+ConvolutionSteps steps_of(const Call& call) {
+  const auto list = [](c10::SymIntArrayRef values) { return C10_AS_INTARRAYREF_SLOW(values).vec(); };
+  return {list(call.stride), list(call.padding), list(call.dilation),
+          call.groups.guard_int(__FILE__, __LINE__)};
+}
+
 at::Tensor convolve(const Call& call, Joined joined) {
   const auto& [input, weight, bias, stride, padding, dilation, groups] = call;
   const at::ScalarType type = type_of(call);
   const auto steps = steps_if_direct(call, type);
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  if (!steps) {
-    ShardsTogether::mix();
-    return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
-  }
   const auto own_bias =
       bias && bias->defined() ? bias : std::nullopt;  // a module without a bias passes an undefined tensor
+  if (!steps) {
+    const bool known = input.is_cpu() && type != at::ScalarType::Undefined;
+    if (!known) ShardsTogether::mix();
+    if (ShardsTogether::count() > 1) return engine_convolution(input, weight, own_bias, steps_of(call), type);
+    return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
+  }
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor output = Convolution::apply(ordered, weight, own_bias, *steps, joined);
   if (joined != nullptr) return output;

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "lockstep/kernels/first_derivative.h"
+#include "lockstep/kernels/sample_seeds.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -63,12 +64,15 @@ at::MemoryFormat format_of(const at::Tensor& tensor) {
              : at::MemoryFormat::Contiguous;
 }
 
-at::Tensor dropped(const at::Tensor& input, int64_t seed, double probability) {
+at::Tensor dropped(const at::Tensor& input, const LayerSeeds& seeds, double probability) {
   const at::Tensor output = at::empty_like(input);
+  const int64_t samples = input.dim() == 0 ? 1 : input.size(0);
+  const int64_t count = samples == 0 ? 0 : input.numel() / samples;
   const auto run = [&](auto type) {
     using T = decltype(type);
-    drop(input.const_data_ptr<T>(), output.mutable_data_ptr<T>(), input.numel(), static_cast<uint64_t>(seed),
-         probability);
+    for (int64_t i = 0; i < samples; ++i)
+      drop(input.const_data_ptr<T>() + i * count, output.mutable_data_ptr<T>() + i * count, count,
+           seeds.of(i), probability);
   };
   input.scalar_type() == at::kFloat ? run(float{}) : run(at::BFloat16{});
   return output;
@@ -76,19 +80,21 @@ at::Tensor dropped(const at::Tensor& input, int64_t seed, double probability) {
 
 class Dropout : public torch::autograd::Function<Dropout> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, int64_t seed,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const LayerSeeds& seeds,
                             double probability) {
-    context->saved_data["seed"] = seed;
+    context->saved_data["seed"] = static_cast<int64_t>(seeds.seed);
+    context->saved_data["first"] = seeds.first;
     context->saved_data["probability"] = probability;
     context->saved_data["format"] = static_cast<int64_t>(format_of(input));
-    return dropped(input, seed, probability);
+    return dropped(input, seeds, probability);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_derivative();
     const auto format = static_cast<at::MemoryFormat>(context->saved_data["format"].toInt());
-    return {dropped(gradients[0].contiguous(format), context->saved_data["seed"].toInt(),
-                    context->saved_data["probability"].toDouble()),
+    const LayerSeeds seeds{static_cast<uint64_t>(context->saved_data["seed"].toInt()),
+                           context->saved_data["first"].toInt()};
+    return {dropped(gradients[0].contiguous(format), seeds, context->saved_data["probability"].toDouble()),
             at::Tensor(), at::Tensor()};
   }
 };
@@ -101,8 +107,7 @@ bool fits_fused_dropout(const at::Tensor& input) {
 }
 
 at::Tensor fused_dropout(const at::Tensor& input, double probability) {
-  const int64_t seed = at::empty({}, at::kLong).random_().item<int64_t>();  // from the scope's generator
-  return Dropout::apply(input, seed, probability);
+  return Dropout::apply(input, SampleSeeds::next_layer(), probability);
 }
 
 }  // namespace lockstep::kernels

@@ -10,8 +10,8 @@ namespace lockstep::kernels {
 bool fits_fused_dropout(const at::Tensor& input);
 
 /// Each number becomes zero with `probability`, rounded to 1/65536; the others are divided by the share that
-/// is kept. The mask is a function of one random number and of the position in memory; backward computes it
-/// again.
+/// is kept. The mask of a sample is a function of its seed (SampleSeeds) and of the position in its memory;
+/// backward computes it again.
 at::Tensor fused_dropout(const at::Tensor& input, double probability);
 
 }  // namespace lockstep::kernels

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/device/random_scope.h"
+#include "lockstep/kernels/sample_seeds.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -33,6 +34,21 @@ TEST(FusedDropout, RepeatsByTheScopesSeedAlone) {
   EXPECT_TRUE(at::equal(drop_seeded(images, 0.5, 1), drop_seeded(images, 0.5, 1)));
   EXPECT_FALSE(at::equal(drop_seeded(images, 0.5, 1), drop_seeded(images, 0.5, 2)));
   EXPECT_EQ(drop_seeded(images, 0.5, 1).strides(), images.strides());
+}
+
+TEST(FusedDropout, ASampleHasTheSameMaskInAnyBatch) {
+  const at::Tensor images = at::rand({6, 8, 5, 7}).add(0.5).contiguous(at::MemoryFormat::ChannelsLast);
+  const auto drop_from = [&](int64_t begin, int64_t end, uint64_t seed) {
+    const SampleSeeds seeds(seed, begin);
+    const at::Tensor first = fused_dropout(images.narrow(0, begin, end - begin), 0.5);
+    return at::cat({first, fused_dropout(images.narrow(0, begin, end - begin), 0.5)}, 1);
+  };
+  const at::Tensor whole = drop_from(0, 6, 7);
+  EXPECT_TRUE(at::equal(whole, at::cat({drop_from(0, 1, 7), drop_from(1, 4, 7), drop_from(4, 6, 7)})));
+  EXPECT_FALSE(at::equal(whole, drop_from(0, 6, 8))) << "another step";
+  const auto layers = whole.chunk(2, 1);
+  EXPECT_FALSE(at::equal(layers[0], layers[1])) << "another layer";
+  EXPECT_FALSE(at::equal(whole[0].eq(0), whole[1].eq(0))) << "another sample";
 }
 
 TEST(FusedDropout, BackwardHasTheSameMask) {

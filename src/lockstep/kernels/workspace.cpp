@@ -19,12 +19,17 @@ struct Buffer {
 };
 
 thread_local std::vector<Buffer> buffers;
+thread_local size_t buffers_in_use = 0;
 
 }  // namespace
 
+Workspace::Workspace() : outer_(buffers_in_use) {}
+
+Workspace::~Workspace() { buffers_in_use = outer_; }
+
 float* Workspace::take(int64_t floats) {
-  if (next_ == buffers.size()) buffers.emplace_back();
-  Buffer& buffer = buffers[next_++];
+  if (buffers_in_use == buffers.size()) buffers.emplace_back();
+  Buffer& buffer = buffers[buffers_in_use++];
   if (buffer.size < floats) {
     buffer.floats.reset();
     buffer.size = 0;

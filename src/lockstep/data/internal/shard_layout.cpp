@@ -47,6 +47,7 @@ std::vector<Shard> cut_into_shards(const Shard& whole, Range owned, const QueueO
     const Range range = shard_range(options, batch.global_count, batch.shard_count, index);
     const Range rows{range.begin - first, range.end - first};
     shards.push_back({.index = index,
+                      .first = range.begin,
                       .images = part(whole.images, rows),
                       .target = part(whole.target, rows),
                       .count = rows.count(),
@@ -62,7 +63,7 @@ std::vector<Shard> cut_into_shards(const Shard& whole, Range owned, const QueueO
 
 Shard joined(std::span<const Shard> shards) {
   const Shard& first = shards.front();
-  Shard whole{.index = first.index};
+  Shard whole{.index = first.index, .first = first.first};
   for (const Shard& shard : shards) {
     const auto follows = [&](const at::Tensor& tensor, const at::Tensor& begin) {
       return static_cast<const std::byte*>(tensor.const_data_ptr()) ==

@@ -4,6 +4,7 @@
 
 #include "lockstep/kernels/convolution_kernels.h"
 #include "lockstep/kernels/internal/direct.h"
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/places.h"
 #include "lockstep/kernels/internal/pointwise.h"
 #include "lockstep/kernels/internal/processor.h"
@@ -105,21 +106,51 @@ void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* w
   });
 }
 
+/// Calls one(shape, gradient, input, weight, bias) for each shard, and adds in the tree.
+template <class T, class One>
+void sum_each(const ConvolutionShape& shape, const T* gradient, const T* input, const WeightGradients& target,
+              One one) {
+  sum_nodes(shape, 1, gradient, input, target,
+            [one](const ConvolutionShape& own, const T* own_gradient, const T* own_input,
+                  const WeightGradients& own_target) {
+              one(own, own_gradient, own_input, own_target.weight, own_target.bias);
+            });
+}
+
+template <class T, int kLanes, int kKernel>
+void winograd_node_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
+                            const WeightGradients& target) {
+  const int64_t most = shards_by_blocks(shape, side_of(kKernel) * side_of(kKernel));
+  sum_nodes(shape, most, gradient, input, target,
+            [](const ConvolutionShape& own, const T* own_gradient, const T* own_input,
+               const WeightGradients& own_target) {
+              if (own.shards == 1)
+                return winograd_weight_gradient<T, kLanes, kKernel>(own, own_gradient, own_input,
+                                                                    own_target.weight, own_target.bias);
+              const BlockedWeightGradient<T, kLanes, kKernel> blocks(own, own_gradient, own_input);
+              blocks.write_weight(own_target.weight);
+              if (own_target.bias != nullptr) blocks.write_bias(own_target.bias);
+            });
+}
+
 template <class T>
 void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* weight_gradient,
                      float* bias_gradient) {
+  const WeightGradients target{weight_gradient, bias_gradient};
   with_lanes(shape, [&](auto lanes) {
     const ConvolutionMethod method = method_of(shape);
     if (method == ConvolutionMethod::places) {
       weight_gradient_of_places<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+    } else if (is_pointwise(shape) && has_few_places(shape)) {
+      pointwise_weight_gradient_by_tiles<T, lanes>(shape, gradient, input, target);
     } else if (is_pointwise(shape)) {
-      pointwise_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+      sum_each(shape, gradient, input, target, &pointwise_weight_gradient<T, lanes>);
     } else if (method == ConvolutionMethod::direct) {
-      direct_weight_gradient<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
+      sum_each(shape, gradient, input, target, &direct_weight_gradient<T, lanes>);
     } else if (shape.kernel_height == 3) {
-      winograd_weight_gradient<T, lanes, 3>(shape, gradient, input, weight_gradient, bias_gradient);
+      winograd_node_gradient<T, lanes, 3>(shape, gradient, input, target);
     } else {
-      winograd_weight_gradient<T, lanes, 5>(shape, gradient, input, weight_gradient, bias_gradient);
+      winograd_node_gradient<T, lanes, 5>(shape, gradient, input, target);
     }
   });
 }

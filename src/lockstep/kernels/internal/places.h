@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/planes.h"
 #include "lockstep/kernels/internal/register_tiles.h"
 #include "lockstep/kernels/internal/workspace.h"
@@ -163,15 +164,16 @@ void convolve_places(const ConvolutionShape& shape, const Direction& direction, 
   }
 }
 
-/// sums[r][v] = sum over links and images of gradient[r] * input[v], for one point of the kernel
+/// sums[r][v] = sum over links and images [begin, end) of gradient[r] * input[v], for one point of the kernel
 template <int kLanes, int kRows, int kVectors>
-inline Tile<kLanes, kRows, kVectors> products_of(const Link* links, int64_t count, int64_t batch,
-                                                 const Images& gradients, const Images& inputs) {
+inline Tile<kLanes, kRows, kVectors> linked_products(const Link* links, int64_t count, Range images,
+                                                     const Images& gradients, const Images& inputs) {
   Tile<kLanes, kRows, kVectors> tile{};
   for (int64_t i = 0; i < count; ++i) {
-    const float* left = gradients.data + links[i].output * gradients.stride;
-    const float* right = inputs.data + links[i].input * inputs.stride;
-    for (int64_t image = 0; image < batch; ++image, left += gradients.size(), right += inputs.size()) {
+    const float* left = gradients.data + images.begin * gradients.size() + links[i].output * gradients.stride;
+    const float* right = inputs.data + images.begin * inputs.size() + links[i].input * inputs.stride;
+    for (int64_t image = images.begin; image < images.end;
+         ++image, left += gradients.size(), right += inputs.size()) {
       Vector<kLanes> values[kVectors];
 #pragma GCC unroll 3
       for (int v = 0; v < kVectors; ++v) values[v] = load<kLanes>(right + v * kLanes);
@@ -208,6 +210,7 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
   const int64_t padded = divided_up(shape.channels, kLanes) * kLanes;
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t places = shape.output_height() * shape.output_width();
+  const int64_t samples = shape.batch / shape.shards;
   Workspace workspace;
   float* sums = workspace.take(shape.filters * matrix.taps * padded);
   float* bias_sums = workspace.take(padded_filters);
@@ -223,18 +226,24 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
         each_row_block(shape.filters, [&](int64_t filter, auto count) {
           const Images left{gradients.data + filter, gradients.places, gradients.stride};
           const Images right{inputs.data + lane, inputs.places, inputs.stride};
-          store_rows(products_of<kLanes, count, vectors>(links.begin(tap), links.count(tap), shape.batch,
-                                                         left, right),
-                     sums + (filter * matrix.taps + tap) * padded + lane, matrix.taps * padded);
+          const auto of_shard = [&](int64_t shard) {
+            return linked_products<kLanes, count, vectors>(
+                links.begin(tap), links.count(tap), {shard * samples, (shard + 1) * samples}, left, right);
+          };
+          store_rows(tree_sum(0, shape.shards, of_shard), sums + (filter * matrix.taps + tap) * padded + lane,
+                     matrix.taps * padded);
         });
       });
     }
   }
   order_sums<kLanes>(matrix, links, sums, padded, weight_gradient);
   if (bias_gradient == nullptr) return;
-  clear(bias_sums, padded_filters);
-  for (int64_t lane = 0; lane < padded_filters; lane += kLanes)
-    add_rows<kLanes>(gradients.data + lane, shape.batch * places, gradients.stride, bias_sums + lane);
+  sum_shards(0, shape.shards, padded_filters, bias_sums, [&](int64_t shard, float* target) {
+    const float* own = gradients.data + shard * samples * gradients.size();
+    clear(target, padded_filters);
+    for (int64_t lane = 0; lane < padded_filters; lane += kLanes)
+      add_rows<kLanes>(own + lane, samples * places, gradients.stride, target + lane);
+  });
   copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
 }
 

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/planes.h"
 #include "lockstep/kernels/internal/register_tiles.h"
 #include "lockstep/kernels/internal/workspace.h"
@@ -171,7 +172,64 @@ inline void add_channels(const float* places, int64_t count, int64_t stride, int
   }
 }
 
-/// It changes no bit which of the two has its channels in vectors.
+/// Whether the places of a panel take less memory than all sums: then it is better to read the places again
+/// for each tile of sums than to read and write the sums again for each chunk of places.
+inline bool has_few_places(const ConvolutionShape& shape) {
+  constexpr int64_t kPanel = 48, kCached = 16384;  // floats
+  const int64_t weights = shape.channels * shape.filters;
+  return weights > kCached && places_of(shape) * kPanel <= weights;
+}
+
+/// For has_few_places(): a tile of sums over all places at a time, in registers. The bits are those of
+/// pointwise_weight_gradient and a sum over the shards in the tree.
+template <class T, int kLanes>
+void pointwise_weight_gradient_by_tiles(const ConvolutionShape& shape, const T* gradient, const T* input,
+                                        const WeightGradients& target) {
+  const bool by_filters = shape.filters >= shape.channels;
+  const int64_t rows = by_filters ? shape.channels : shape.filters;
+  const int64_t columns = by_filters ? shape.filters : shape.channels;
+  const int64_t padded = divided_up(columns, kLanes) * kLanes;
+  const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
+  const int64_t places = places_of(shape);
+  const int64_t of_shard = places / shape.shards;
+  const int64_t chunk = pointwise_chunk(shape);
+  Workspace workspace;
+  float* sums = workspace.take(rows * padded);
+  const PlaceReader<kLanes, T> left(workspace, by_filters ? input : gradient, rows, rows, places);
+  const PlaceReader<kLanes, T> right(workspace, by_filters ? gradient : input, columns, padded, places);
+  const float* scalars = left.read(0, places);
+  const float* vectors = right.read(0, places);
+  const Panels panels{padded / kLanes};
+  for (int64_t panel = 0; panel < panels.count(); ++panel) {
+    const int64_t lane = panels.begin(panel) * kLanes;
+    with_width(panels.width(panel), [&](auto width) {
+      each_row_block(rows, [&](int64_t row, auto count) {
+        const auto sum_of_shard = [&](int64_t shard) {
+          Tile<kLanes, count, width> sum{};
+          for (int64_t begin = shard * of_shard; begin < (shard + 1) * of_shard; begin += chunk) {
+            sum += products_of<kLanes, count, width>({scalars + begin * rows + row, 0, rows,
+                                                      vectors + begin * padded + lane, 0, padded, 1,
+                                                      smaller(chunk, (shard + 1) * of_shard - begin)});
+          }
+          return sum;
+        };
+        store_rows(tree_sum(0, shape.shards, sum_of_shard), sums + row * padded + lane, padded);
+      });
+    });
+  }
+  write_sums<kLanes>(sums, rows, columns, padded, by_filters, target.weight);
+  if (target.bias == nullptr) return;
+  float* bias_sums = workspace.take(padded_filters);
+  sum_shards(0, shape.shards, padded_filters, bias_sums, [&](int64_t shard, float* own) {
+    clear(own, padded_filters);
+    const int64_t stride = by_filters ? padded : rows;
+    add_channels<kLanes>((by_filters ? vectors : scalars) + shard * of_shard * stride, of_shard, stride,
+                         shape.filters, own);
+  });
+  copy_values<kLanes>(bias_sums, shape.filters, target.bias);
+}
+
+/// Of one shard. It changes no bit which of the two has its channels in vectors.
 template <class T, int kLanes>
 void pointwise_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
                                float* weight_gradient, float* bias_gradient) {

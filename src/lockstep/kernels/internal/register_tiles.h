@@ -72,6 +72,15 @@ inline void with_width(int64_t width, Work&& work) {
 template <int kLanes, int kRows, int kVectors>
 struct Tile {
   Vector<kLanes> values[kRows][kVectors];
+
+  Tile& operator+=(const Tile& other) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) values[r][v] += other.values[r][v];
+    }
+    return *this;
+  }
 };
 
 /// Rows of numbers, in segments of `length` numbers each. Row r begins at data + r * row_stride.
@@ -157,9 +166,9 @@ struct Pairs {
   int64_t steps;
 };
 
-/// sums[r][v] += sum over the steps of left[r] * right[v]; sums has rows of `stride` floats.
+/// tile[r][v] = sum over the steps of left[r] * right[v]
 template <int kLanes, int kRows, int kVectors>
-inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
+inline Tile<kLanes, kRows, kVectors> products_of(const Pairs& pairs) {
   Tile<kLanes, kRows, kVectors> tile{};
   for (int64_t segment = 0; segment < pairs.segments; ++segment) {
     const float* left = pairs.left + segment * pairs.left_segment;
@@ -179,6 +188,13 @@ inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
       right += pairs.right_step;
     }
   }
+  return tile;
+}
+
+/// sums[r][v] += sum over the steps of left[r] * right[v]; sums has rows of `stride` floats.
+template <int kLanes, int kRows, int kVectors>
+inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
+  const auto tile = products_of<kLanes, kRows, kVectors>(pairs);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3

@@ -2,6 +2,7 @@
 // point of a tile (36 or 64), transform back.
 #pragma once
 
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/winograd_tiles.h"
 
 namespace lockstep::kernels {
@@ -157,6 +158,134 @@ inline void transform_weight_gradient(const float* points, int64_t filters, int6
   }
 }
 
+/// The number of tiles of a shard whose products are summed at once. Each chunk reads and writes all sums. If
+/// they do not fit into the second-level cache, chunks are larger, so that this happens less often.
+inline int64_t gradient_chunk(const ConvolutionShape& shape, int64_t points) {
+  const ConvolutionShape one = shape_of_shards(shape, 1);
+  const int64_t room = points * shape.filters * shape.channels <= kSecondLevel ? kSecondLevel : kThirdLevel;
+  return chunk_size(one, TileGrid(one), points, room);
+}
+
+/// The number of shards for which winograd_weight_gradient_by_blocks is better than one shard after the
+/// other, whose sums for all points of a tile do not fit into a cache: as many as have transformed tiles that
+/// fit into one.
+inline int64_t shards_by_blocks(const ConvolutionShape& shape, int64_t points) {
+  if (points * shape.filters * shape.channels <= kSecondLevel) return 1;
+  const int64_t tiles = TileGrid(shape_of_shards(shape, 1)).count();
+  return larger(1, kThirdLevel / (points * (shape.filters + shape.channels) * tiles));
+}
+
+/// Of several shards: for a block of filters and channels at a time, the products of each shard are
+/// transformed back and added in the tree while they are in a cache. The bits are those of
+/// winograd_weight_gradient and a sum over the shards in the tree.
+template <class T, int kLanes, int kKernel>
+class BlockedWeightGradient {
+ public:
+  BlockedWeightGradient(const ConvolutionShape& shape, const T* gradient, const T* input)
+      : shape_(shape),
+        grid_(shape),
+        chunk_(gradient_chunk(shape, kPoints)),
+        of_shard_(grid_.count() / shape.shards),
+        padded_(divided_up(shape.channels, kLanes) * kLanes),
+        inputs_(PointTiles::take(workspace_, grid_.count(), shape.channels, kPoints)),
+        gradients_(PointTiles::take(workspace_, grid_.count(), shape.filters, kPoints)),
+        packed_(workspace_.take(kKernel * kKernel * shape.filters * padded_)),
+        points_(workspace_.take(kPoints * kBlockSize)),
+        block_(workspace_.take(kKernel * kKernel * kBlockSize)) {
+    Workspace readers;
+    TileReader<kLanes, kSide, InputStep<kSide>, T>(readers, grid_,
+                                                   {shape.height, shape.width, shape.channels},
+                                                   shape.padding_height, shape.padding_width)
+        .read(input, 0, grid_.count(), inputs_);
+    TileReader<kLanes, kSide, GradientStep<kSide>, T>(
+        readers, grid_, {shape.output_height(), shape.output_width(), shape.filters}, 0, 0)
+        .read(gradient, 0, grid_.count(), gradients_);
+  }
+
+  void write_weight(float* weight_gradient) const {
+    const Panels panels{padded_ / kLanes};
+    for (int64_t panel = 0; panel < panels.count(); ++panel) {
+      for (int64_t filter = 0; filter < shape_.filters; filter += kFilters)
+        add_block(filter, panels.begin(panel) * kLanes, panels.width(panel));
+    }
+    unpack_weights(weight_by_channels(shape_), packed_, padded_, weight_gradient);
+  }
+
+  void write_bias(float* bias_gradient) const {
+    constexpr int kSumPoint = kSide + 1;  // at the point (1, 1) the transform of a tile is its sum
+    const int64_t padded = divided_up(shape_.filters, kLanes) * kLanes;
+    Workspace workspace;
+    float* sums = workspace.take(padded);
+    sum_shards(0, shape_.shards, padded, sums, [&](int64_t shard, float* target) {
+      clear(target, padded);
+      each_chunk(shard, [&](int64_t first, int64_t count) {
+        for (int64_t lane = 0; lane < padded; lane += kLanes)
+          add_rows<kLanes>(gradients_.tile(kSumPoint, first) + lane, count, gradients_.channels,
+                           target + lane);
+      });
+    });
+    copy_values<kLanes>(sums, shape_.filters, bias_gradient);
+  }
+
+ private:
+  static constexpr int kSide = side_of(kKernel);
+  static constexpr int64_t kPoints = kSide * kSide;
+  static constexpr int64_t kFilters = 32;  // of a block
+  static constexpr int64_t kBlockSize = kFilters * kTileVectors * kLanes;
+
+  template <class Visit>
+  void each_chunk(int64_t shard, Visit&& visit) const {
+    const int64_t end = (shard + 1) * of_shard_;
+    for (int64_t first = shard * of_shard_; first < end; first += chunk_)
+      visit(first, smaller(chunk_, end - first));
+  }
+
+  void add_block(int64_t first_filter, int64_t lane, int64_t vectors) const {
+    const int64_t filters = smaller(kFilters, shape_.filters - first_filter);
+    const int64_t width = vectors * kLanes, size = filters * width;
+    sum_shards(0, shape_.shards, kKernel * kKernel * size, block_, [&](int64_t shard, float* target) {
+      with_width(vectors, [&](auto columns) {
+        for (int64_t point = 0; point < kPoints; ++point)
+          multiply_point<columns>(shard, point, {first_filter, first_filter + filters}, lane);
+      });
+      transform_weight_gradient<kLanes, kKernel>(points_, filters, width, target);
+    });
+    for (int64_t row = 0; row < kKernel * kKernel * filters; ++row) {
+      const int64_t tap = row / filters, filter = first_filter + row % filters;
+      copy_values<kLanes>(block_ + row * width, width,
+                          packed_ + (tap * shape_.filters + filter) * padded_ + lane);
+    }
+  }
+
+  template <int kVectors>
+  void multiply_point(int64_t shard, int64_t point, Range filters, int64_t lane) const {
+    constexpr int64_t kWidth = kVectors * kLanes;
+    float* sums = points_ + point * filters.count() * kWidth;
+    each_row_block(filters.count(), [&](int64_t row, auto rows) {
+      Tile<kLanes, rows, kVectors> sum{};
+      each_chunk(shard, [&](int64_t first, int64_t count) {
+        sum += products_of<kLanes, rows, kVectors>({gradients_.tile(point, first) + filters.begin + row, 0,
+                                                    gradients_.channels, inputs_.tile(point, first) + lane, 0,
+                                                    inputs_.channels, 1, count});
+      });
+      store_rows(sum, sums + row * kWidth, kWidth);
+    });
+  }
+
+  const ConvolutionShape& shape_;
+  Workspace workspace_;
+  TileGrid grid_;
+  int64_t chunk_;     // tiles
+  int64_t of_shard_;  // tiles
+  int64_t padded_;    // channels
+  PointTiles inputs_;
+  PointTiles gradients_;
+  float* packed_;  // [taps, filters, padded channels]
+  float* points_;  // of a block and a shard
+  float* block_;   // [taps, filters of the block, channels of the block]
+};
+
+/// Of one shard.
 template <class T, int kLanes, int kKernel>
 void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
                               float* weight_gradient, float* bias_gradient) {
@@ -168,10 +297,7 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t point_weights = shape.filters * padded_channels;
   const WeightMatrix matrix = weight_by_channels(shape);
-  // Each chunk reads and writes all sums. If they do not fit into the second-level cache, chunks are larger,
-  // so that this happens less often.
-  const int64_t room = kPoints * shape.filters * shape.channels <= kSecondLevel ? kSecondLevel : kThirdLevel;
-  const int64_t chunk = chunk_size(shape, grid, kPoints, room);
+  const int64_t chunk = gradient_chunk(shape, kPoints);
   Workspace workspace;
   float* packed = workspace.take(matrix.taps * point_weights);
   float* sums = workspace.take(kPoints * point_weights);

@@ -7,14 +7,19 @@
 namespace lockstep::kernels {
 
 /// Buffers of one kernel call. Their memory belongs to the calling thread, which keeps it; their contents are
-/// undefined. A thread may use one Workspace at a time.
+/// undefined. Workspaces of a thread nest: only the innermost one may take more.
 class Workspace {
  public:
+  Workspace();
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
   /// The next buffer, aligned to a cache line.
   float* take(int64_t floats);
 
  private:
-  size_t next_ = 0;
+  size_t outer_;  // buffers in use outside
 };
 
 }  // namespace lockstep::kernels

@@ -12,16 +12,18 @@
 #include "lockstep/base/text.h"
 #include "lockstep/kernels/direct_convolution.h"
 #include "lockstep/kernels/fused_dropout.h"
+#include "lockstep/kernels/shards_together.h"
 
 namespace lockstep::nn {
 namespace {
 
 template <class Function>
 LayerPlan plan_function(const std::vector<LayerInput>& inputs, Function function) {
-  LayerPlan plan{.output = only_input(inputs).shape};
+  LayerPlan plan{.output = only_input(inputs).shape, .keeps_shards_apart = true};
   plan.build = [function](bool) {
-    return BuiltLayer{nullptr,
-                      [function](const std::vector<at::Tensor>& taken) { return function(taken[0]); }};
+    return BuiltLayer{nullptr, [function](const std::vector<at::Tensor>& taken) {
+                        return kernels::shard_by_shard(taken[0], function);
+                      }};
   };
   return plan;
 }
@@ -40,7 +42,13 @@ LayerPlan plan_relu(const NoOptions&, const std::vector<LayerInput>& inputs) {
 }
 
 LayerPlan plan_relu6(const NoOptions&, const std::vector<LayerInput>& inputs) {
-  return plan_function(inputs, [](const at::Tensor& tensor) { return at::hardtanh(tensor, 0, 6); });
+  LayerPlan plan{.output = only_input(inputs).shape, .keeps_shards_apart = true};
+  plan.build = [](bool) {
+    return BuiltLayer{nullptr, [](const std::vector<at::Tensor>& taken) {
+                        return at::hardtanh(taken[0], 0, 6);  // exact for each number
+                      }};
+  };
+  return plan;
 }
 
 LayerPlan plan_tanh(const NoOptions&, const std::vector<LayerInput>& inputs) {
@@ -71,14 +79,16 @@ LayerPlan plan_leaky_relu(const LeakyRelu& options, const std::vector<LayerInput
 LayerPlan plan_dropout(const Dropout& options, const std::vector<LayerInput>& inputs) {
   LayerPlan plan{.detail = "probability " + shortest(options.probability),
                  .output = only_input(inputs).shape,
-                 .random = options.probability > 0};
+                 .random = options.probability > 0,
+                 .keeps_shards_apart = true};
   plan.build = [probability = options.probability](bool) {
     auto module = std::make_shared<torch::nn::DropoutImpl>(torch::nn::DropoutOptions(probability));
     return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
                         const bool fused = module->is_training() && kernels::DirectConvolutions::enabled() &&
                                            kernels::fits_fused_dropout(taken[0]);
-                        return fused ? kernels::fused_dropout(taken[0], module->options.p())
-                                     : module->forward(taken[0]);
+                        if (fused) return kernels::fused_dropout(taken[0], module->options.p());
+                        if (module->is_training() && module->options.p() > 0) kernels::ShardsTogether::mix();
+                        return module->forward(taken[0]);
                       }};
   };
   return plan;

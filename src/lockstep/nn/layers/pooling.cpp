@@ -81,15 +81,17 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
 LayerPlan plan_average_pool(const AveragePool& options, const std::vector<LayerInput>& inputs) {
   const LayerInput& input = image_input(inputs);
   const PoolWindows windows = windows_of(options);
-  LayerPlan plan{.detail = detail_of(windows, options.ceil_mode)};
+  LayerPlan plan{.detail = detail_of(windows, options.ceil_mode), .keeps_shards_apart = true};
   plan.output = windowed_shape(
       input, input.shape[0],
       {windows.kernel.height, windows.stride.height, windows.padding.height, 1, options.ceil_mode},
       {windows.kernel.width, windows.stride.width, windows.padding.width, 1, options.ceil_mode});
   plan.build = [windows, ceil_mode = options.ceil_mode](bool) {
     return BuiltLayer{nullptr, [=](const std::vector<at::Tensor>& taken) {
-                        return at::avg_pool2d(taken[0], array_of(windows.kernel), array_of(windows.stride),
-                                              array_of(windows.padding), ceil_mode);
+                        return kernels::shard_by_shard(taken[0], [&](const at::Tensor& shard) {
+                          return at::avg_pool2d(shard, array_of(windows.kernel), array_of(windows.stride),
+                                                array_of(windows.padding), ceil_mode);
+                        });
                       }};
   };
   return plan;

@@ -170,6 +170,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
     at::Tensor sum;
     {
       const AutocastScope autocast(parts.options.precision, device.type(), WeightCasts::renew);
+      const kernels::SampleSeeds seeds(step_seed(parts.options.seed, batch.iteration), shard.first);
       sum = loss(on_device(shard, device));
     }
     check_loss(sum);

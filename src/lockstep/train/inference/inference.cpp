@@ -106,9 +106,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
                                 .pinned = device.is_cuda()});
     while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {
-        work(runner, shard,
-             batch->cursor.step * options.mini_batch_size +
-                 part_of(batch->global_count, batch->shard_count, shard.index).begin);
+        work(runner, shard, batch->cursor.step * options.mini_batch_size + shard.first);
         if (together.done) together.done(shard.count);
       }
     }

@@ -50,11 +50,10 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
     for (data::Shard& shard : batch->shards) {
       if (setup_.stop.stop_requested()) break;
       kept_inputs_.add_features(images, shard, worker.runner);
-      const int64_t slot = first_slot(*batch, shard);
       ShardResult& result =
           results_[static_cast<size_t>(batch->cursor.step * plan.step.shards + shard.index)];
-      result = worker.runner.evaluate(shard, nullptr, hidden_states.rows(shard, slot));
-      hidden_states.put(slot, std::exchange(result.hidden_state, {}));
+      result = worker.runner.evaluate(shard, nullptr, hidden_states.rows(shard));
+      hidden_states.put(shard, std::exchange(result.hidden_state, {}));
     }
     hidden_states.commit();
   }

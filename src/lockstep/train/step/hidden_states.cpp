@@ -23,18 +23,14 @@ std::vector<at::Tensor> rows_to_begin_with(const std::vector<at::Tensor>& left, 
   return rows;
 }
 
-int64_t first_slot(const data::Batch& batch, const data::Shard& shard) {
-  return part_of(batch.global_count, batch.shard_count, shard.index).begin;
-}
-
-std::vector<at::Tensor> HiddenStates::rows(const data::Shard& shard, int64_t first) const {
+std::vector<at::Tensor> HiddenStates::rows(const data::Shard& shard) const {
   std::vector<at::Tensor> left;
-  for (const at::Tensor& tensor : now_) left.push_back(tensor.narrow(0, first, shard.count));
+  for (const at::Tensor& tensor : now_) left.push_back(tensor.narrow(0, shard.first, shard.count));
   return rows_to_begin_with(left, shard);
 }
 
-void HiddenStates::put(int64_t first, const std::vector<at::Tensor>& rows) {
-  for (size_t i = 0; i < next_.size(); ++i) next_[i].narrow(0, first, rows[i].size(0)).copy_(rows[i]);
+void HiddenStates::put(const data::Shard& shard, const std::vector<at::Tensor>& rows) {
+  for (size_t i = 0; i < next_.size(); ++i) next_[i].narrow(0, shard.first, rows[i].size(0)).copy_(rows[i]);
 }
 
 void HiddenStates::collect(comm::Communicator& comm, Range slots) {

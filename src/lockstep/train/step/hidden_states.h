@@ -19,9 +19,6 @@ namespace lockstep::train {
 /// shard's samples begin: zeros for a sequence that begins.
 std::vector<at::Tensor> rows_to_begin_with(const std::vector<at::Tensor>& left, const data::Shard& shard);
 
-/// The slot of the shard's first sample.
-int64_t first_slot(const data::Batch& batch, const data::Shard& shard);
-
 /// The state before the step under way, and what its shards leave for the next step. Workers may call rows()
 /// and put() at once for different slots.
 class HiddenStates {
@@ -31,10 +28,10 @@ class HiddenStates {
   /// All slots begin with zeros. `like` gives type and device.
   HiddenStates(std::vector<nn::HiddenState> parts, int64_t slots, const at::Tensor& like);
 
-  /// The state with which a shard begins whose first sample is in slot `first`: [b,...] for each part, zeros
-  /// for a sequence that begins. Empty if there is no hidden state.
-  std::vector<at::Tensor> rows(const data::Shard& shard, int64_t first) const;
-  void put(int64_t first, const std::vector<at::Tensor>& rows);
+  /// The state with which a shard begins: [b,...] for each part, zeros for a sequence that begins. Empty if
+  /// there is no hidden state. The slot of a sample is its place in the mini-batch.
+  std::vector<at::Tensor> rows(const data::Shard& shard) const;
+  void put(const data::Shard& shard, const std::vector<at::Tensor>& rows);
   /// The step is made: what was put becomes the state. Called by one thread while no other is in rows() or
   /// put().
   void commit() { now_.swap(next_); }

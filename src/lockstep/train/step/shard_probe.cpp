@@ -64,7 +64,7 @@ ShardResult ShardProbe::train(ShardRunner& runner, const data::Shard& shard) con
 }
 
 void ShardProbe::train_together(ShardRunner& runner, const data::Shard& joined, int64_t shards) const {
-  wait_for(runner.train_together(joined, shards, joined.count), plan_.step.accumulate, norms_);
+  wait_for(runner.train_together({joined, shards}, joined.count, /*step=*/0), plan_.step.accumulate, norms_);
 }
 
 void ShardProbe::evaluate(ShardRunner& runner, const data::Shard& shard) const {

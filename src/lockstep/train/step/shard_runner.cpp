@@ -25,6 +25,7 @@ data::Shard part_of_shard(const data::Shard& shard, Range part) {
     return tensor.defined() ? tensor.narrow(0, part.begin, part.count()) : tensor;
   };
   return {.index = shard.index,
+          .first = shard.first + part.begin,
           .images = rows(shard.images),
           .target = rows(shard.target),
           .count = part.count(),
@@ -59,9 +60,8 @@ constexpr int64_t kSamplesTogether = 64;
 
 bool layers_keep_apart(const nn::Instance& instance) {
   return !instance.layers.empty() &&
-         std::all_of(instance.layers.begin(), instance.layers.end(), [](const nn::InstanceLayer& layer) {
-           return layer.keeps_shards_apart && !layer.random;
-         });
+         std::all_of(instance.layers.begin(), instance.layers.end(),
+                     [](const nn::InstanceLayer& layer) { return layer.keeps_shards_apart; });
 }
 
 at::Tensor widened(const at::Tensor& logits) {
@@ -73,6 +73,10 @@ at::Tensor widened(const at::Tensor& logits) {
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
   return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard),
                   static_cast<uint64_t>(piece)});
+}
+
+uint64_t step_seed(int64_t seed, int64_t step) {
+  return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step)});
 }
 
 ShardRunnerOptions shard_runner_options(const Plan& plan) {
@@ -198,6 +202,7 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
   BatchLoss loss;
   at::Tensor wide;
   {
+    const kernels::SampleSeeds seeds(step_seed(options_.seed, pass.step), own.first);
     // A user's module may use a weight twice. Its gradients are then added in bfloat16 if both uses share a
     // kept cast, and in float32 if there are two casts. Another training of the process may forget casts at
     // any time, so the bits would depend on it.
@@ -235,9 +240,10 @@ ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
     const data::Shard own = pieces == 1 ? shard : part_of_shard(shard, part);
-    train_pass({copy, own, work.target_count, part_of_rows(work.hidden_state, part), piece + 1 == pieces,
-                random_.reseed(shard_seed(options_.seed, work.step, shard.index, piece))},
-               alone, {&result, 1});
+    train_pass(
+        {copy, own, work.target_count, work.step, part_of_rows(work.hidden_state, part), piece + 1 == pieces,
+         random_.reseed(shard_seed(options_.seed, work.step, shard.index, piece))},
+        alone, {&result, 1});
   }
   take_early_ = nullptr;
   kept_apart_.emplace(shard.count, layers_keep_apart_ && pieces == 1 && !shard.mixed_target.defined() &&
@@ -255,12 +261,12 @@ int64_t ShardRunner::most_together(int64_t samples) const {
   return known != kept_apart_.end() && known->second ? std::max<int64_t>(1, kSamplesTogether / samples) : 1;
 }
 
-std::vector<ShardResult> ShardRunner::train_together(const data::Shard& joined, int64_t shards,
-                                                     int64_t target_count) {
+std::vector<ShardResult> ShardRunner::train_together(const ShardsOfNode& node, int64_t target_count,
+                                                     int64_t step) {
   begin_training(own_);
-  std::vector<ShardResult> results(static_cast<size_t>(shards));
-  const kernels::ShardsTogether together(shards);
-  train_pass({own_, joined, target_count}, together, results);
+  std::vector<ShardResult> results(static_cast<size_t>(node.shards));
+  const kernels::ShardsTogether together(node.shards);
+  train_pass({own_, node.joined, target_count, step}, together, results);
   take_early_ = nullptr;
   return results;
 }

@@ -15,6 +15,7 @@
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/sample_seeds.h"
 #include "lockstep/kernels/shards_together.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options/options.h"
@@ -27,8 +28,11 @@
 
 namespace lockstep::train {
 
-/// The seed of a shard's random layers. It does not depend on the worker, so the shard repeats anywhere.
+/// The seed of a shard's random operators. It does not depend on the worker, so the shard repeats anywhere.
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece);
+
+/// The seed of the layers of a step that draw for each sample separately (kernels/sample_seeds.h).
+uint64_t step_seed(int64_t seed, int64_t step);
 
 struct ShardRunnerOptions {
   data::InputFormat format = {};
@@ -44,6 +48,12 @@ struct ShardRunnerOptions {
 
 /// The options by which the shards of a planned run are computed.
 ShardRunnerOptions shard_runner_options(const Plan& plan);
+
+/// The shards of a node of the tree as one batch.
+struct ShardsOfNode {
+  const data::Shard& joined;  ///< data::joined
+  int64_t shards;             ///< of equal size
+};
 
 /// Belongs to one thread. The thread must run on one core (at::set_num_threads(1)) for repeatable bits.
 class ShardRunner {
@@ -74,9 +84,9 @@ class ShardRunner {
   /// large enough.
   int64_t most_together(int64_t samples) const;
 
-  /// Does what train() does for each of several shards of equal size (data::joined), which are a node of the
-  /// tree: one result each, with the same bits. gradients() then holds the node's sum.
-  std::vector<ShardResult> train_together(const data::Shard& joined, int64_t shards, int64_t target_count);
+  /// Does what train() does for each of several shards, which are a node of the tree: one result each, with
+  /// the same bits. gradients() then holds the node's sum.
+  std::vector<ShardResult> train_together(const ShardsOfNode& node, int64_t target_count, int64_t step);
 
   /// In the last piece of the next train() or train_together() on this runner's own copy, each parameter's
   /// gradient is given to `take` as soon as backward has made it. Parameters without a gradient are left out.
@@ -114,6 +124,7 @@ class ShardRunner {
     NetworkCopy& copy;
     const data::Shard& samples;  // a shard, a piece of one, or several
     int64_t target_count;        // of the whole mini-batch
+    int64_t step;
     std::vector<at::Tensor> hidden_state = {};
     bool is_last = true;                     // of its shard
     std::unique_lock<std::mutex> turn = {};  // to draw random numbers, until forward is done

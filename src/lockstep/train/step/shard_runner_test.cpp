@@ -44,6 +44,7 @@ std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
   std::vector<data::Shard> shards;
   for (int64_t i = 0; i < count; ++i)
     shards.push_back({.index = i,
+                      .first = i * samples,
                       .images = images.narrow(0, i * samples, samples),
                       .target = target.narrow(0, i * samples, samples),
                       .count = samples});
@@ -52,7 +53,8 @@ std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
 
 TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
   at::set_num_threads(1);
-  for (const char* name : {"lenet", "digits_cnn"}) {
+  // The last two have dropout; some of their convolutions are the engine's.
+  for (const char* name : {"lenet", "digits_cnn", "squeezenet", "mobilenet_v2"}) {
     TrainedNetworkCopy trained(name);
     const std::vector<data::Shard> shards = shards_of(4, 8);
     EXPECT_EQ(trained.runner.most_together(8), 1) << "before one was trained";
@@ -64,8 +66,8 @@ TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
     }
     ASSERT_EQ(trained.runner.most_together(8), 8) << name;
     const std::vector<ShardResult> expected = trained.reduced(alone),
-                                   ours = trained.reduced(
-                                       trained.runner.train_together(data::joined(shards), 4, 32));
+                                   ours = trained.reduced(trained.runner.train_together(
+                                       {data::joined(shards), 4}, 32, /*step=*/0));
     ASSERT_EQ(ours.size(), expected.size());
     for (size_t i = 0; i < ours.size(); ++i) {
       EXPECT_EQ(ours[i].loss, expected[i].loss);
@@ -86,13 +88,12 @@ TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
   }
 }
 
-TEST(ShardRunner, OneShardAtATimeWhereLayersAreRandomOrTheEngineComputes) {
+TEST(ShardRunner, OneShardAtATimeWhereTheEngineComputesOrShardsAreLarge) {
   at::set_num_threads(1);
   const auto most_together = [](TrainedNetworkCopy trained, int64_t samples) {
     trained.runner.train(shards_of(1, samples).front(), samples, /*step=*/0);
     return trained.runner.most_together(samples);
   };
-  EXPECT_EQ(most_together(TrainedNetworkCopy("squeezenet"), 2), 1);
   EXPECT_EQ(most_together(TrainedNetworkCopy("lenet", {.kernels = Kernels::engine}), 8), 1);
   EXPECT_EQ(most_together(TrainedNetworkCopy("lenet", {.accumulate = 2}), 8), 1);
   EXPECT_EQ(most_together(TrainedNetworkCopy("digits_cnn"), 100), 1) << "one alone is enough";

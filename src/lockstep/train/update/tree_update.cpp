@@ -75,14 +75,13 @@ void TreeUpdate::compute(const WorkerShards& work, std::span<ShardResult> result
   const Range node = work.node();
   const std::unique_ptr<kernels::GradientTarget> target = begin_node(work);
   if (node.count() > 1) {
-    std::ranges::move(
-        work.runner.train_together(data::joined(work.shards), node.count(), work.batch.target_count),
-        results.begin());
+    const data::Shard joined = data::joined(work.shards);
+    std::ranges::move(work.runner.train_together({joined, node.count()}, work.batch.target_count, work.step),
+                      results.begin());
   } else {
-    const int64_t slot = first_slot(work.batch, first);
     results.front() =
-        work.runner.train(first, work.batch.target_count, work.step, hidden_states_.rows(first, slot));
-    hidden_states_.put(slot, std::exchange(results.front().hidden_state, {}));
+        work.runner.train(first, work.batch.target_count, work.step, hidden_states_.rows(first));
+    hidden_states_.put(first, std::exchange(results.front().hidden_state, {}));
   }
   exchange_.take(work.thread, node, work.runner.gradients(), target.get());
 }
