@@ -7,6 +7,7 @@
 
 #include "lockstep/base/share.h"
 #include "lockstep/kernels/linear_kernels.h"
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/vectors.h"
 
 namespace lockstep::kernels {
@@ -204,8 +205,9 @@ template <bool kAdd, class T>
 void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T* input,
                             float* weight_gradient) {
   const int64_t samples = shape.batch / shape.shards;
-  // With few samples, writing takes much of the time: eight rows at once take 1.5 times as long.
-  constexpr int kFewRows = 4;
+  // With few samples, writing takes much of the time: eight rows at once take 1.5 times as long. Two rows
+  // leave registers for the sums of some shards.
+  constexpr int kFewRows = 4, kFewShards = 2;
   over_blocks(shape.features, [&](int64_t begin, int64_t features) {
     in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
       over_strips(features, [&](int64_t place, auto vectors, auto count) {
@@ -218,7 +220,7 @@ void linear_weight_gradient(const LinearShape& shape, const T* gradient, const T
           }
           return sums;
         };
-        const auto sums = tree_sum(0, shape.shards, sums_of_shard);
+        const auto sums = sum_in_registers<kFewShards>(0, shape.shards, sums_of_shard);
         sums.template write<kAdd>(weight_gradient + k * shape.features + begin + place, shape.features,
                                   count);
       });

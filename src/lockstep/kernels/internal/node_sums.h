@@ -1,6 +1,8 @@
 // Sums over the shards of a node of the tree, for kernels that write the sums of a few shards at a time.
 #pragma once
 
+#include <bit>
+
 #include "lockstep/base/share.h"
 #include "lockstep/kernels/convolution_kernels.h"
 #include "lockstep/kernels/internal/vectors.h"
@@ -8,6 +10,42 @@
 
 namespace lockstep::kernels {
 namespace {
+
+/// The sum over kCount shards from `first` on, a power of two, all in registers.
+template <int kCount, class Sum>
+[[gnu::always_inline]] inline auto sum_of_few(int64_t first, const Sum& sum) {
+  if constexpr (kCount == 1) {
+    return sum(first);
+  } else {
+    auto left = sum_of_few<kCount / 2>(first, sum);
+    left += sum_of_few<kCount / 2>(first + kCount / 2, sum);
+    return left;
+  }
+}
+
+/// The sum over the shards [lo, hi) in the tree, where registers have room for log2(kFew) + 1 results of
+/// sum(shard): kFew shards, a power of two, are added there. Of all others one operand comes from memory.
+/// Sums are commutative, so it does not matter which.
+template <int kFew, class Sum>
+inline auto sum_in_registers(int64_t lo, int64_t hi, const Sum& sum) -> decltype(sum(lo)) {
+  constexpr int kMostLevels = 16;
+  const auto count = static_cast<uint64_t>(hi - lo);
+  if (count == 1) return sum(lo);
+  if (!std::has_single_bit(count) || count < kFew || count > kFew << (kMostLevels - 1)) {
+    auto left = sum_in_registers<kFew>(lo, middle_of(lo, hi), sum);
+    left += sum_in_registers<kFew>(middle_of(lo, hi), hi, sum);
+    return left;
+  }
+  // In a full tree a node ends with its last shard: as many as the shard's number has ones at its end.
+  decltype(sum(lo)) waiting[kMostLevels];
+  for (uint64_t i = 0;; ++i) {
+    auto last = sum_of_few<kFew>(lo + static_cast<int64_t>(i) * kFew, sum);
+    int level = 0;
+    for (uint64_t ones = i; ones & 1; ones >>= 1) last += waiting[level++];
+    if (i == count / kFew - 1) return last;
+    waiting[level] = last;
+  }
+}
 
 inline void add_to(float* sums, const float* more, int64_t count) {
   int64_t i = 0;

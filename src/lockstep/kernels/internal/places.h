@@ -230,8 +230,8 @@ void weight_gradient_of_places(const ConvolutionShape& shape, const T* gradient,
             return linked_products<kLanes, count, vectors>(
                 links.begin(tap), links.count(tap), {shard * samples, (shard + 1) * samples}, left, right);
           };
-          store_rows(tree_sum(0, shape.shards, of_shard), sums + (filter * matrix.taps + tap) * padded + lane,
-                     matrix.taps * padded);
+          store_rows(sum_in_registers<2>(0, shape.shards, of_shard),
+                     sums + (filter * matrix.taps + tap) * padded + lane, matrix.taps * padded);
         });
       });
     }

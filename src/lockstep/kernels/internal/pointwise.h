@@ -213,7 +213,7 @@ void pointwise_weight_gradient_by_tiles(const ConvolutionShape& shape, const T* 
           }
           return sum;
         };
-        store_rows(tree_sum(0, shape.shards, sum_of_shard), sums + row * padded + lane, padded);
+        store_rows(sum_in_registers<2>(0, shape.shards, sum_of_shard), sums + row * padded + lane, padded);
       });
     });
   }
