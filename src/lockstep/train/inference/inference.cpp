@@ -16,8 +16,10 @@
 #include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/options/plan.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/step/shared_weights.h"
+#include "lockstep/train/step/shard_runner.h"
 
 namespace lockstep::train {
 namespace {
@@ -50,9 +52,10 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
   nn::load_state(*prototype.module, weights_of(model),
                  model.weights.empty() ? model.network.name() : model.weights.string());
-  const int64_t shards = options.shards > 0
-                             ? options.shards
-                             : default_shards(parameter_count(prototype), options.mini_batch_size);
+  const NetworkPlan network{.learned_count = parameter_count(prototype),
+                            .sums_shards = layers_keep_apart(prototype)};
+  const int64_t shards =
+      options.shards > 0 ? options.shards : default_shards(network, options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const auto type = number_type(options.precision);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));

@@ -5,11 +5,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/gpu.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 namespace {
 
-// Parameters up to which a mini-batch has 8, then 4, then 2 shards; docs/shards.md has the measurements.
+// Learnables up to which a mini-batch has 8, then 4, then 2 shards, if each shard's gradients go through
+// memory; docs/shards.md has the measurements.
 constexpr int64_t kEightShards = 4'000'000;
 constexpr int64_t kFourShards = 16'000'000;
 constexpr int64_t kSamplesPerShard = 4;
@@ -188,8 +190,9 @@ const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
   }
 }
 
-int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size) {
-  const int64_t most = parameter_count <= kEightShards ? 8 : parameter_count <= kFourShards ? 4 : 2;
+int64_t default_shards(const NetworkPlan& network, int64_t mini_batch_size) {
+  const bool cheap = network.sums_shards || network.learned_count <= kEightShards;
+  const int64_t most = cheap ? 8 : network.learned_count <= kFourShards ? 4 : 2;
   return std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, most);
 }
 

@@ -13,6 +13,8 @@
 
 namespace lockstep::train {
 
+struct NetworkPlan;
+
 struct Placement {
   std::string device = "cpu";    ///< "cpu" or "cuda"
   std::vector<int64_t> devices;  ///< the GPUs of this process, each with the same number of workers
@@ -47,9 +49,10 @@ at::Device open_device(const std::string& kind, int64_t gpu);
 /// are no GPUs or no nvJPEG.
 const device::JpegDecoder* open_jpeg_decoder(const Placement& placement);
 
-/// The default number of shards of a mini-batch: a function of the network's size and the mini-batch, never
-/// of the machine. Each worker adds the gradients of its shards, so the cost of shards grows with the number
-/// of parameters, and their benefit (cache, workers) does not.
-int64_t default_shards(int64_t parameter_count, int64_t mini_batch_size);
+/// The default number of shards of a mini-batch: a function of the network and the mini-batch, never of the
+/// machine. A large network whose gradients are not summed in kernels has fewer: each worker adds the
+/// gradients of its shards, so their cost grows with the number of learnables, and their benefit (cache,
+/// workers) does not.
+int64_t default_shards(const NetworkPlan& network, int64_t mini_batch_size);
 
 }  // namespace lockstep::train

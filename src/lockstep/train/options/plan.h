@@ -30,6 +30,8 @@ struct NetworkPlan {
                                   ///< (nn::frozen_layers)
   bool keep_features = false;     ///< their output is computed once and kept
   bool features_on_disk = false;  ///< in files only, because it does not fit in memory
+  bool sums_shards = false;       ///< the gradients of several shards are summed in one kernel
+                                  ///< (layers_keep_apart); in no file, because a resumed run keeps its shards
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.name);

@@ -39,8 +39,7 @@ int64_t filled_shards(const Plan& plan, int64_t shards, int64_t samples) {
 }
 
 int64_t shards_for(const Plan& plan, int64_t samples) {
-  const int64_t shards =
-      plan.step.shards > 0 ? plan.step.shards : default_shards(plan.network.learned_count, samples);
+  const int64_t shards = plan.step.shards > 0 ? plan.step.shards : default_shards(plan.network, samples);
   return filled_shards(plan, shards, samples);
 }
 

@@ -29,7 +29,7 @@ class MiniBatchChooser {
     choice_.size =
         plan_.data.streamed || plan_.step.tbptt_length > 0 ? plan_.step.mini_batch_size : asked_size();
     choice_.shards = asked_shards();
-    if (choice_.shards == 0) choice_.shards = default_shards(plan_.network.learned_count, choice_.size);
+    if (choice_.shards == 0) choice_.shards = default_shards(plan_.network, choice_.size);
     if (averages) choice_.size *= choice_.shards;
     if (plan_.step.scales_with_workers) scale_with_workers();
     if (options_.sample_order != data::SampleOrder::lockstep) deal_as_sampler();

@@ -12,6 +12,7 @@
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/step/first_instance.h"
 #include "lockstep/train/step/learning.h"
+#include "lockstep/train/step/shard_runner.h"
 
 namespace lockstep::train {
 namespace {
@@ -43,6 +44,7 @@ void count_learnables(NetworkPlan& plan, const nn::Instance& prototype) {
     plan.parameter_count += parameter.numel();
     if (parameter.requires_grad()) plan.learned_count += parameter.numel();
   }
+  plan.sums_shards = layers_keep_apart(prototype);
 }
 
 }  // namespace

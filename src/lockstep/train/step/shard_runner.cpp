@@ -58,17 +58,17 @@ void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& ro
 // the memory and leave no shards that another worker could take over.
 constexpr int64_t kSamplesTogether = 64;
 
-bool layers_keep_apart(const nn::Instance& instance) {
-  return !instance.layers.empty() &&
-         std::all_of(instance.layers.begin(), instance.layers.end(),
-                     [](const nn::InstanceLayer& layer) { return layer.keeps_shards_apart; });
-}
-
 at::Tensor widened(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
 }
 
 }  // namespace
+
+bool layers_keep_apart(const nn::Instance& instance) {
+  return !instance.layers.empty() &&
+         std::all_of(instance.layers.begin(), instance.layers.end(),
+                     [](const nn::InstanceLayer& layer) { return layer.keeps_shards_apart; });
+}
 
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece) {
   return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step), static_cast<uint64_t>(shard),
@@ -96,7 +96,7 @@ ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
       options_(std::move(options)),
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_),
-      layers_keep_apart_(layers_keep_apart(own_.instance)),
+      layers_keep_apart_(train::layers_keep_apart(own_.instance)),
       recorded_(options_.recording, [this](RecordedPass& pass) { compute_recorded(pass); }) {}
 
 ShardRunner::~ShardRunner() {

@@ -28,6 +28,10 @@
 
 namespace lockstep::train {
 
+/// Whether each layer accepts several shards in one batch, as far as is known without its inputs; false for a
+/// user's module.
+bool layers_keep_apart(const nn::Instance& instance);
+
 /// The seed of a shard's random operators. It does not depend on the worker, so the shard repeats anywhere.
 uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece);
 
