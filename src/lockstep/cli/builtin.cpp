@@ -66,6 +66,29 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "list the built-in networks",
        .details = "",
        .fields = no_fields},
+      {.name = "weights list",
+       .words = "",
+       .summary = "list the published weights of built-in networks",
+       .details = "Accuracy and top-5 are those on the validation images of ImageNet, as torchvision lists "
+                  "them. They are kept in ~/.cache/lockstep/weights, or below $LOCKSTEP_CACHE.",
+       .fields = weights_list_fields,
+       .run = run_weights_list},
+      {.name = "weights get",
+       .words = "NETWORK...",
+       .summary = "download published weights for train --pretrained",
+       .details = "The output is the path of each file. Files come from torchvision's address, or from "
+                  "--mirror, and are compared with the hash in their names. What is in the cache already is "
+                  "not downloaded again, and an interrupted download continues.",
+       .fields = weights_get_fields,
+       .run = run_weights_get},
+      {.name = "data get",
+       .words = "NAME [FOLDER]",
+       .summary = "download well-known data: mnist, fashion-mnist or cifar10",
+       .details = "FOLDER is where the data are kept (default: ~/.cache/lockstep/data/NAME, or below "
+                  "$LOCKSTEP_CACHE). Files are compared with their SHA-256. What is there already is not "
+                  "downloaded again, and an interrupted download continues.",
+       .fields = data_get_fields,
+       .run = run_data_get},
       {.name = "diff",
        .words = "RUN RUN",
        .summary = "compare the weights of two runs, and find the first step that differs",

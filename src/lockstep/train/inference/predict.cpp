@@ -16,6 +16,7 @@
 #include "lockstep/train/inference/inference.h"
 #include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/planning/start_weights.h"
 #include "lockstep/train/step/first_instance.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/loop/ranks.h"
@@ -82,6 +83,7 @@ int64_t class_count(const nn::Network& network, const nn::SafetensorsFile& file)
 Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   Options options = with_expected_input(use.options, network, use.given);
   options.weights = use.weights.string();
+  options = with_input_of_weights(options, {.given = use.given});
   if (options.image_size == "auto") {
     throw Error(ErrorCode::invalid_option,
                 "the image size for the weights in \"" + options.weights + "\" is unknown",

@@ -12,6 +12,7 @@
 #include "lockstep/data/image_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/options/choices.h"
 #include "lockstep/train/options/limits.h"
 #include "lockstep/train/options/mini_batch_size.h"
@@ -25,12 +26,13 @@ struct Options {
   // Network
   std::string network = "auto";
   std::string weights{};
+  std::string pretrained{};
   std::string image_size = "auto";
   data::Resize resize = data::Resize::stretch;
   std::string resize_to{};
   Color color = Color::auto_;
   data::Decode decode = data::Decode::exact;
-  std::string normalize = "none";
+  std::string normalize = "auto";
 
   // Transfer learning
   Head head = Head::keep;
@@ -133,6 +135,12 @@ struct Options {
     field("weights", self.weights, weights,
           "start from the weights in this file instead of random ones: safetensors, or a state dict saved by "
           "torch.save");
+    field(
+        "pretrained", self.pretrained, weights,
+        "start from the weights of this network that torchvision publishes, trained on ImageNet, with their "
+        "image size, cut, colours and normalisation, and with a new last layer (--head new) for other "
+        "classes; alone: of --network, or of resnet18; lockstep weights list shows all",
+        or_alone("auto", nn::has_trained_weights));
     field("image-size", self.image_size, weights,
           "HxW of the network's input, e.g. 28x28; auto: the size of the images if they all have one size, "
           "else their typical size up to 64x64, and 224x224 for larger ones");
@@ -152,7 +160,8 @@ struct Options {
     field("normalize", self.normalize, weights,
           "subtract M and divide by S, after pixels are divided by 255 (sequences are not); none; mean-std: "
           "mean and deviation of the training data; imagenet: torchvision's values; or M,S as numbers or "
-          "fractions (123/255), with a pair for each channel if they differ (M,S,M,S,M,S)");
+          "fractions (123/255), with a pair for each channel if they differ (M,S,M,S,M,S); auto: none, or "
+          "what the weights to start from were trained with, which must be given if their file is not known");
     field("Transfer learning");
     field("head", self.head, weights,
           "new: replace the last layer by one with random weights for the classes of the data; all other "
