@@ -34,7 +34,8 @@ const std::vector<Verb>& builtin_verbs() {
        .words = "RUN FOLDER",
        .summary = "measure a trained network on labelled images",
        .details =
-           "The output is loss, accuracy, precision, recall, F1 and the confusion matrix. RUN is a run "
+           "The output is loss, accuracy, top-5 accuracy (for 10 classes or more), macro F1, precision and "
+           "recall of each class, and the confusion matrix. RUN is a run "
            "folder, or a weights file in one. It can also be a network, built in or FILE.json, with weights "
            "from --weights. The results are the same for any number of workers and ranks.",
        .fields = evaluate_fields,
@@ -42,16 +43,17 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "predict",
        .words = "RUN FOLDER|FILE...",
        .summary = "write labels and scores of images, or the outputs of a layer",
-       .details = "RUN is a run folder, or a weights file in one. It can also be a network, built in or "
-                  "FILE.json, with weights from --weights. The images need no class folders. If there are "
-                  "class folders, their names are the targets.",
+       .details =
+           "RUN is a run folder, or a weights file in one. It can also be a network, built in or "
+           "FILE.json, with weights from --weights. The images need no class folders. The target of an "
+           "image is the name of its folder, if that is a class.",
        .fields = predict_fields,
        .joins_ranks = true},
       {.name = "report",
        .words = "RUN [FOLDER]",
        .summary = "write one HTML page about a run: curves, confusion matrix, classes, worst mistakes",
-       .details = "The page is one file and loads nothing else. It evaluates the run on the images that the "
-                  "run held out, or on the images of FOLDER.",
+       .details = "The page is one file and loads nothing else. It evaluates the run on its test "
+                  "images (--test), otherwise on those that it held out, or on the images of FOLDER.",
        .fields = report_fields},
       {.name = "network show",
        .words = "NAME|FILE|RUN",
