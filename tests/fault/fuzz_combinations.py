@@ -156,10 +156,13 @@ class Combination:
 
     def draw_exchange(self):
         rng, o = self.rng, self.options
+        if rng.random() < 0.2 and "mixup" not in o.get("augment", ""):
+            o["class-weights"] = "balanced"
         exchange = rng.choice(["tree"] * 4 + ["average", "average", "bf16", "fp16", "powersgd"])
         if exchange != "tree":
             o["exchange"] = exchange
         if exchange == "average":
+            o.pop("class-weights", None)
             o["averaging-frequency"] = str(rng.choice([1, 2, 3, 5]))
             if rng.random() < 0.3:
                 o["average-updaters"] = "false"

@@ -25,6 +25,7 @@ SETTINGS = {
     "adam, piecewise": ["--optimizer", "adam", "--lr-schedule", "piecewise", "--lr-drop-period", "1"],
     "adamw, warm-up": ["--optimizer", "adamw", "--warmup-steps", "3"],
     "rmsprop": ["--optimizer", "rmsprop", "--momentum", "0.5"],
+    "class weights": ["--class-weights", "balanced", "--accumulate", "2"],
     "mean-std": ["--normalize", "mean-std"],
     "lenet": ["--network", "lenet", "--image-size", "20x20"],
     "mlp": ["--network", "mlp"],

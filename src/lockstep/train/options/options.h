@@ -47,6 +47,7 @@ struct Options {
   double validation_split = 0.1;
   int64_t validation_count_per_class = 0;
   data::Labels labels = data::Labels::folder;
+  ClassWeights class_weights = ClassWeights::none;
   std::string augment = "none";
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   data::SampleOrder sample_order = data::SampleOrder::lockstep;
@@ -190,6 +191,11 @@ struct Options {
           between(0, kMostSamples));
     field("labels", self.labels, weights,
           "label of an image: the folder that directly contains it, or (top) the first folder below FOLDER");
+    field(
+        "class-weights", self.class_weights, weights,
+        "weights of the classes in the training loss; balanced: samples / (classes * samples of the class), "
+        "as in scikit-learn; the loss is the weighted mean over the mini-batch, as in PyTorch's "
+        "CrossEntropyLoss(weight=...). Losses of validation and test are not weighted");
     field("augment", self.augment, weights,
           "random changes of training images, with torchvision's names: none, or a comma-separated list of "
           "random-resized-crop[=LEAST] or random-crop (out of the larger images of --resize-to, which "

@@ -11,6 +11,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/planning/class_weights.h"
 #include "lockstep/train/planning/data_checks.h"
 #include "lockstep/train/planning/feature_choice.h"
 #include "lockstep/train/planning/fitting_batch.h"
@@ -216,6 +217,10 @@ class Preparation {
     plan_.data.train_count = plan_.data.streamed ? 0 : sets_.train.size();
     plan_.data.validation_count = sets_.validation.size();
     plan_.data.test_count = sets_.test.size();
+    if (plan_.data.streamed) return;
+    plan_.data.class_counts = count_classes(sets_.train);
+    if (options_.class_weights == ClassWeights::balanced)
+      plan_.data.class_weights = balanced_weights(plan_.data.class_counts);
   }
 
   void arrange_sequences() {
