@@ -134,6 +134,7 @@ class Combination:
         if not self.sequences and rng.random() < 0.45:
             words = [rng.choice(["random-resized-crop", "random-resized-crop=0.5", "shift=2", ""]),
                      rng.choice(["flip", "flip-vertical", ""]),
+                     rng.choice(["rotation=30", "shear", "scale=0.7/1.3", "trivial-augment-wide", "", ""]),
                      rng.choice(["color-jitter", "color-jitter=0.3/0.3/0.3/0.1", ""]),
                      rng.choice(["random-erasing", "random-erasing=0.5", ""]),
                      rng.choice(["mixup", "mixup=0.4", "", ""])]

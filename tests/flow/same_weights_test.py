@@ -16,6 +16,8 @@ SETTINGS = {
     "accumulate": ["--accumulate", "3", "--mini-batch-size", "48"],
     "gradient-clip": ["--gradient-clip", "0.5"],
     "augment": ["--augment", "flip,shift"],
+    "turned and sheared": ["--augment", "rotation,shear=5,scale=0.9/1.2"],
+    "trivial augment": ["--augment", "trivial-augment-wide"],
     "random crops": ["--augment", "random-crop,flip", "--image-size", "20x20", "--resize-to", "26x24"],
     "random-resized crops of larger images": ["--augment", "random-resized-crop", "--image-size", "20x20",
                                               "--resize-to", "26x24"],

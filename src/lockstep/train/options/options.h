@@ -199,7 +199,8 @@ struct Options {
     field("augment", self.augment, weights,
           "random changes of training images, with torchvision's names: none, or a comma-separated list of "
           "random-resized-crop[=LEAST] or random-crop (out of the larger images of --resize-to, which "
-          "random-crop needs), flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], "
+          "random-crop needs), flip, flip-vertical, shift[=PIXELS], rotation[=DEGREES], shear[=DEGREES], "
+          "scale[=LEAST/MOST], trivial-augment-wide, color-jitter[=B/C/S/H], "
           "random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, weights, "when the samples are put into a new random order");
     field("sample-order", self.sample_order, weights,
