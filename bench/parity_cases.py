@@ -71,6 +71,8 @@ FEATURES = {
     "4 shards": {"shards": 4},
     "5 shards, accumulation in 2 pieces, clipping": {"shards": 5, "accumulate": 2, "gradient-clip": 0.5},
     "normalised by the training images": {"normalize": "mean-std"},
+    "class weights": {"class-weights": "balanced"},
+    "class weights, 5 shards, accumulation in 2 pieces": {"class-weights": "balanced", "shards": 5, "accumulate": 2},
     "order drawn once": {"shuffle": "once"},
     "order never drawn": {"shuffle": "never", "learning-rate": 1e-3},
 }
@@ -96,13 +98,14 @@ class PooledStatistics:
         self.norm.running_var.lerp_(values.var(1), self.momentum)
 
 
-def make_data(folder, size):
-    """The first files of each class of the digits; returns their pixels and labels in order of class and name."""
+def make_data(folder, size, unequal=False):
+    """The first files of each class of the digits; returns their pixels and labels in order of class and name. `unequal`:
+    fewer of some classes."""
     images, labels = [], []
     for label, source in enumerate(sorted(path for path in common.digits_folder().iterdir() if path.is_dir())):
         target = folder / source.name
         target.mkdir(parents=True)
-        for file in sorted(source.iterdir(), key=lambda path: path.name.encode())[:size.images_of_a_class]:
+        for file in sorted(source.iterdir(), key=lambda path: path.name.encode())[:size.images_of_a_class - unequal * 2 * (label % 4)]:
             shutil.copy(file, target)
             images.append(numpy.asarray(Image.open(file)))
             labels.append(label)
@@ -171,6 +174,8 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
     if options.get("normalize") == "mean-std":
         inputs = (inputs - inputs.mean()) / inputs.std(correction=0)
     shuffle = options.get("shuffle", "every-epoch")
+    weighted = "class-weights" in options  # as scikit-learn's compute_class_weight("balanced")
+    weights = count / (10 * torch.bincount(labels, minlength=10).double()) if weighted else torch.ones(10).double()
     losses = []
     for step in range(total_steps):
         epoch, place = divmod(step, steps_per_epoch)
@@ -182,7 +187,8 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
         for shard in pieces_of(batch, shards):
             for piece in pieces_of(shard, accumulate):
                 piece = piece.flip(0) if turn else piece
-                loss = nn.functional.cross_entropy(model(inputs[piece]), labels[piece], reduction="sum") / len(batch)
+                loss = nn.functional.cross_entropy(model(inputs[piece]), labels[piece], weights,
+                                                   reduction="sum") / weights[labels[batch]].sum()
                 loss.backward()
                 loss_sum += loss.item()
         if "gradient-clip" in options:
@@ -197,7 +203,7 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
 
 
 def ours(case, size, start, lockstep, data, output, seed=0):
-    options = {"network": case.network, "weights": start, "precision": "64-true", "execution": "cpu", "workers": 1,
+    options = {"network": case.network, "weights": start, "normalize": "none", "precision": "64-true", "execution": "cpu", "workers": 1,
                "shards": 1, "validation-split": 0,
                "mini-batch-size": size.mini_batch, "max-steps": STEPS, "seed": seed} | case.options
     words = []
@@ -229,13 +235,18 @@ def largest_differences(found, expected):
     return {name: (found[name].double() - expected[name].double()).abs().max().item() for name in expected}
 
 
-def compare(case, size, lockstep, folder, images, labels, with_itself):
+def compare(case, size, lockstep, folder, with_itself):
+    unequal = "class-weights" in case.options
+    data = folder / ("unequal" if unequal else "data")
+    if data.exists():
+        shutil.rmtree(data)
+    images, labels = make_data(data, size, unequal)
     start = folder / f"{case.network}.safetensors"
     if not start.exists():
         torch.manual_seed(7)
         save_file(peer.NETWORKS[case.network]().double().state_dict(), start)
     output = folder / "run"
-    found, losses = ours(case, size, start, lockstep, folder / "data", output)
+    found, losses = ours(case, size, start, lockstep, data, output)
     shutil.rmtree(output)
     expected, expected_losses = pytorch(case, size, start, images, labels)
     if list(found) != list(expected):
@@ -263,6 +274,5 @@ def run(cases, size, lockstep, with_itself=False):
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        images, labels = make_data(folder / "data", size)
         for case in cases:
-            yield compare(case, size, lockstep, folder, images, labels, with_itself)
+            yield compare(case, size, lockstep, folder, with_itself)

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/data/published_datasets.h"
 #include "lockstep/data/sequences.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/device/gpus.h"
@@ -10,6 +11,7 @@
 #include "lockstep/nn/losses.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/pretrained.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/run_record.h"
 #include "lockstep/train/custom/shard_sums.h"

@@ -134,6 +134,7 @@ class Combination:
         if not self.sequences and rng.random() < 0.45:
             words = [rng.choice(["random-resized-crop", "random-resized-crop=0.5", "shift=2", ""]),
                      rng.choice(["flip", "flip-vertical", ""]),
+                     rng.choice(["rotation=30", "shear", "scale=0.7/1.3", "trivial-augment-wide", "", ""]),
                      rng.choice(["color-jitter", "color-jitter=0.3/0.3/0.3/0.1", ""]),
                      rng.choice(["random-erasing", "random-erasing=0.5", ""]),
                      rng.choice(["mixup", "mixup=0.4", "", ""])]
@@ -156,10 +157,13 @@ class Combination:
 
     def draw_exchange(self):
         rng, o = self.rng, self.options
+        if rng.random() < 0.2 and "mixup" not in o.get("augment", ""):
+            o["class-weights"] = "balanced"
         exchange = rng.choice(["tree"] * 4 + ["average", "average", "bf16", "fp16", "powersgd"])
         if exchange != "tree":
             o["exchange"] = exchange
         if exchange == "average":
+            o.pop("class-weights", None)
             o["averaging-frequency"] = str(rng.choice([1, 2, 3, 5]))
             if rng.random() < 0.3:
                 o["average-updaters"] = "false"

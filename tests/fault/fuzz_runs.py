@@ -17,7 +17,7 @@ class Runs:
     def __init__(self, cache, hang):
         self.hang, self.counts, self.stacks = hang, collections.Counter(), ""
         self.env = dict(os.environ, XDG_CACHE_HOME=cache)
-        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "LOCKSTEP_CACHE"):
             self.env.pop(name, None)
 
     def run(self, command, kill=None, folder=None):

@@ -76,7 +76,7 @@ class Report(runs.TestFolders, unittest.TestCase):
     def page_of(self, run, *arguments, output=None):
         printed = runs.run("report", run, *arguments, *(["--output", output] if output else []))
         path = pathlib.Path(output or run / "report.html")
-        self.assertEqual(printed, f"report: {path}\n")
+        self.assertTrue(printed.endswith(f"report: {path}\n"), printed)  # before it: notes
         page = Page(path)
         self.assertEqual(page.open, [])
         self.check_self_contained(page)
@@ -126,6 +126,7 @@ class Report(runs.TestFolders, unittest.TestCase):
                     grey_png(9, image * 20 + number))
         runs.train(data, run, "--max-steps", 1, "--mini-batch-size", 8)
         page = self.page_of(run, data)
+        self.assertIn("the run was trained on 22 of these images", "".join(page.texts))
         self.assertNotIn("b", {tag for tag, attributes in page.elements if "bold" in str(attributes)})
         self.assertIn(HOSTILE, "".join(page.texts))
         self.assertTrue(any(HOSTILE in image["alt"] for image in page.of("img")))

@@ -23,6 +23,7 @@ IS_LONG = bool(os.environ.get("LOCKSTEP_LONG"))  # scripts/test --long
 # The caches that runs keep automatically must not be in the user's folder.
 CACHES = tempfile.TemporaryDirectory(prefix="lockstep-test-caches-")
 os.environ["XDG_CACHE_HOME"] = CACHES.name
+os.environ.pop("LOCKSTEP_CACHE", None)
 
 # Small images and few steps: what is tested is the order of the arithmetic, not its amount.
 SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]

@@ -112,7 +112,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         data[8 + length + begin] ^= 1  # the last bit of one weight
         changed.write_bytes(data)
         output = self.transfer("a bit", "squeezenet", "--head", "new", "--freeze", "features.*", "--cache", kept,
-                               "--weights", changed)
+                               "--weights", changed, "--normalize", "none")
         self.assertEqual(self.computed(output), [243])
 
     def test_a_resume_with_other_weights_in_the_file_spoils_nothing(self):
@@ -123,7 +123,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         begin = json.loads(original[8:8 + length])["features.0.weight"]["data_offsets"][0]
         other = bytearray(original)
         other[8 + length + begin + 3] ^= 0x80  # the sign of one weight
-        options = ["--head", "new", "--freeze", "features.*", "--weights", weights]
+        options = ["--head", "new", "--freeze", "features.*", "--weights", weights, "--normalize", "none"]
 
         weights.write_bytes(other)
         of_other = runs.weights(self.transfer("of other", "squeezenet", *options, "--cache", "off"))

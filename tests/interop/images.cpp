@@ -1,12 +1,15 @@
 // Lockstep's side of images_test.py: reads lines "PATH CHANNELS HEIGHT WIDTH RESIZE DECODE" from standard
 // input and writes to standard output, for each, a line "CHANNELS HEIGHT WIDTH" or "error: why", then the
-// pixels [C,H,W]. With HEIGHT 0 the image as it is stored.
+// pixels [C,H,W]. With HEIGHT 0 the image as it is stored. "PATH CHANNELS HEIGHT WIDTH change OPERATION
+// MAGNITUDE" changes the pixels in PATH as TrivialAugmentWide, and "... affine ANGLE/SCALE/SHEAR 0" by that.
 #include <cstdio>
 #include <iostream>
 #include <sstream>
 
 #include "lockstep/base/file.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/affine.h"
+#include "lockstep/data/internal/trivial_augment.h"
 #include "lockstep/data/transform.h"
 
 using namespace lockstep;
@@ -57,18 +60,42 @@ Image read(const std::string& path, const ImageFormat& format) {
   return {format.channels, format.height, format.width, std::move(taker.pixels)};
 }
 
+void print(const Image& image) {
+  std::printf("%lld %lld %lld\n", static_cast<long long>(image.channels),
+              static_cast<long long>(image.height), static_cast<long long>(image.width));
+  std::fwrite(image.pixels.data(), 1, image.pixels.size(), stdout);
+}
+
+void change(const std::string& path, const ImageFormat& format, const std::string& operation,
+            double magnitude) {
+  const std::string bytes = read_file(path);
+  Image image{format.channels, format.height, format.width, {bytes.begin(), bytes.end()}};
+  if (operation.starts_with("affine=")) {
+    AffineChange affine;
+    std::istringstream numbers(operation.substr(std::string("affine=").size()));
+    char slash = 0;
+    numbers >> affine.angle >> slash >> affine.scale >> slash >> affine.shear_x;
+    apply_affine(image.pixels, format, affine);
+  } else {
+    apply_operation(image.pixels, format, choice_of<TrivialOperation>(operation), magnitude);
+  }
+  print(image);
+}
+
 void answer(const std::string& line) {
   std::istringstream words(line);
   std::string path, resize, way;
   ImageFormat format;
   words >> path >> format.channels >> format.height >> format.width >> resize >> way;
   try {
+    if (resize == "change") {
+      double magnitude = 0;
+      words >> magnitude;
+      return change(path, format, way, magnitude);
+    }
     format.resize = choice_of<Resize>(resize);
     format.decode = choice_of<Decode>(way);
-    const Image image = read(path, format);
-    std::printf("%lld %lld %lld\n", static_cast<long long>(image.channels),
-                static_cast<long long>(image.height), static_cast<long long>(image.width));
-    std::fwrite(image.pixels.data(), 1, image.pixels.size(), stdout);
+    print(read(path, format));
   } catch (const std::exception& error) {
     std::printf("error: %s\n", error.what());
   }

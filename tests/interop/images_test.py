@@ -1,7 +1,7 @@
 """Images of every kind that Pillow writes come out as Pillow reads them, within 1 level, and resized to the same
 levels.
 
-usage: images_test.py PATH-OF-lockstep_data_interop     (needs Pillow, NumPy)
+usage: images_test.py PATH-OF-lockstep_data_interop     (needs Pillow, NumPy, torchvision)
 """
 
 import subprocess
@@ -10,7 +10,10 @@ import tempfile
 from pathlib import Path
 
 import numpy
+import torch
 from PIL import Image, ImageFilter, ImageOps
+from torchvision.transforms import InterpolationMode, TrivialAugmentWide, functional
+from torchvision.transforms.autoaugment import _apply_op
 
 ORIENTATION = 0x0112
 
@@ -207,6 +210,44 @@ def check_refusals(reader, folder):
     assert "compression" in reader.refusal(folder / "odd.tif")
 
 
+def check_changes(reader, folder):
+    """Each operation of TrivialAugmentWide with all its magnitudes, and RandomAffine's: torchvision's pixels. Where a
+    place lies in the middle of two pixels, torchvision's float32 may take the other one, so a few pixels may differ (all,
+    if an image with one odd side is turned by 90 degrees)."""
+    space = TrivialAugmentWide()._augmentation_space(31)
+    spread, path = numpy.random.default_rng(1), folder / "pixels"
+    for channels, height, width in ((3, 32, 46), (1, 28, 28)):
+        # Smooth with some noise, so that a shifted place is not hidden, and neither is a level.
+        rows = numpy.linspace(0, 200, height)[:, None] + numpy.linspace(0, 40, width)[None, :]
+        pixels = (rows[None] + spread.integers(0, 16, (channels, height, width))).astype(numpy.uint8)
+        path.write_bytes(pixels.tobytes())
+        image = torch.from_numpy(pixels)
+
+        def check(name, words, expected, most, image=image):
+            reader.process.stdin.write(f"{path} {' '.join(map(str, image.shape))} change {words}\n".encode())
+            reader.process.stdin.flush()
+            shape = tuple(map(int, reader.process.stdout.readline().decode().split()))
+            found = numpy.frombuffer(reader.process.stdout.read(numpy.prod(shape)), numpy.uint8).reshape(shape)
+            share = (found != expected.numpy()).mean()
+            assert share <= most, f"{name}: {100 * share:.2f} % of the pixels differ"
+            return share
+
+        worst = {}
+        for name, (magnitudes, signed) in space.items():
+            geometric = name in ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
+            for place in range(31 if magnitudes.ndim else 1):
+                for sign in (1, -1) if signed else (1,):
+                    magnitude = sign * float(magnitudes[place] if magnitudes.ndim else 0)
+                    expected = _apply_op(image, name, magnitude, InterpolationMode.NEAREST, None)
+                    share = check(f"{name} {magnitude}", f"{name} {magnitude!r}", expected, 0.005 if geometric else 0)
+                    worst[name] = max(worst.get(name, 0), share)
+        for angle, scale, shear in ((10, 1, 0), (-33.3, 0.9, 7), (90, 1.2, 0), (0, 1.1, -12.5)):
+            expected = functional.affine(image, angle, [0, 0], scale, [shear, 0.0])
+            check(f"affine {angle} {scale} {shear}", f"affine={angle}/{scale}/{shear} 0", expected, 0.005)
+        print(f"{channels}x{height}x{width}: pixels that differ from torchvision's: " +
+              ", ".join(f"{name} {100 * share:.2f} %" for name, share in worst.items() if share), flush=True)
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="lockstep-interop-") as name:
         reader, folder = Reader(sys.argv[1]), Path(name)
@@ -215,6 +256,7 @@ def main():
         check_sizes(reader, folder)
         check_fast(reader, folder)
         check_refusals(reader, folder)
+        check_changes(reader, folder)
 
 
 main()

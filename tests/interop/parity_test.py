@@ -20,11 +20,13 @@ CHOSEN = runs.some([
     ("lenet", "rmsprop, momentum 0.9"),
     ("lenet", "piecewise rate"),
     ("lenet", "order drawn once"),
+    ("digits_cnn", "class weights, 5 shards, accumulation in 2 pieces"),
     ("digits_cnn", "warm-up, then cosine"),
     ("digits_cnn", "5 shards, accumulation in 2 pieces, clipping"),
 ], [
     ("lenet", "sgdm, momentum 0"),
     ("lenet", "rmsprop"),
+    ("lenet", "class weights"),
     ("lenet", "warm-up, then constant"),
     ("lenet", "accumulation in 3 pieces"),
     ("digits_cnn", "sgdm"),

@@ -9,6 +9,7 @@ them that part is left out with a message.
 import collections
 import csv
 import io
+import json
 import os
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from pathlib import Path
 
 import torch
 import torchvision
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "flow"))
 import runs  # noqa: E402
+import squeezenet_file  # noqa: E402
 
 MOST_DIFFERENCE = 1e-4
 CLASSES = 11
@@ -59,6 +62,8 @@ def save(name, model, path):
         torch.save({**state, "classifier.1.bias": bias.expand(CLASSES)}, path)
     elif name == "resnet18":
         torch.save({"epoch": 3, "state_dict": torch.nn.DataParallel(model).state_dict(), "loss": 0.5}, path)
+    elif name == "mobilenet_v2":  # as before PyTorch 1.6
+        torch.save(state, path, _use_new_zipfile_serialization=False)
     else:
         save_file(state, path)
 
@@ -86,6 +91,42 @@ def check_network(program, folder, name):
     print(f"{name}: logits differ by at most {difference:.1e}", flush=True)
 
 
+def check_published(lockstep):
+    """The table of published weights is torchvision's own."""
+    listed = json.loads(subprocess.run([lockstep, "weights", "list", "--json"], check=True, capture_output=True,
+                                       text=True).stdout)
+    for one in listed:
+        weights = torchvision.models.get_model_weights(NETWORKS[one["network"]][0]).DEFAULT
+        metrics, input_of = weights.meta["_metrics"]["ImageNet-1K"], weights.transforms()
+        assert one["address"] == weights.url, one
+        assert one["top1"] == metrics["acc@1"] and one["top5"] == metrics["acc@5"], (one, metrics)
+        assert one["megabytes"] == weights.meta["_file_size"], (one, weights.meta["_file_size"])
+        assert one["classes"] == len(weights.meta["categories"]), one
+        side = {"image-size": input_of.crop_size[0], "resize-to": input_of.resize_size[0]}
+        assert one["input"] == {"resize": "crop", "color": "rgb", "normalize": "imagenet",
+                                **{name: f"{pixels}x{pixels}" for name, pixels in side.items()}}, one
+        assert (input_of.mean, input_of.std) == ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]), input_of
+    print(f"{len(listed)} published files are those of torchvision {torchvision.__version__}", flush=True)
+
+
+def check_published_input(lockstep, photos, folder):
+    """Photographs are fitted, cut and normalised as torchvision does for published weights, which are recognised by
+    their hash. torchvision rounds the size that it fits to and the cut to whole pixels, so scores differ a little."""
+    weights = folder / "published"
+    weights.write_bytes(squeezenet_file.check(squeezenet_file.content()))
+    model = torchvision.models.squeezenet1_1().eval()
+    model.load_state_dict(load_file(weights))
+    transform = torchvision.models.SqueezeNet1_1_Weights.DEFAULT.transforms()
+    printed = subprocess.run([lockstep, "predict", "squeezenet1_1", *photos, "--weights", weights, "--format", "json"],
+                             check=True, capture_output=True, text=True).stdout
+    for path, row in zip(photos, json.loads(printed), strict=True):
+        with torch.no_grad():
+            expected = model(transform(Image.open(path).convert("RGB")).unsqueeze(0)).softmax(1)[0]
+        difference = (torch.tensor(list(row["scores"].values())) - expected).abs().max().item()
+        assert difference < 0.02 and int(row["label"]) == expected.argmax(), f"{path}: scores differ by {difference}"
+    print(f"published weights: {len(photos)} photographs have torchvision's classes", flush=True)
+
+
 def check_trained(program, lockstep, networks, data, folder):
     """The logits of squeezenet1_0-reference.safetensors, and its answer for each photograph."""
     reference = load_file(data / "squeezenet1_0-reference.safetensors")
@@ -105,6 +146,7 @@ def check_trained(program, lockstep, networks, data, folder):
     photos = sorted(path for path in (folder / "imagenet").iterdir() if path.suffix == ".JPEG")
     printed = subprocess.run([lockstep, "predict", network, *photos, "--weights", weights], check=True,
                              capture_output=True, text=True).stdout
+    check_published_input(lockstep, photos[:12], folder)
     rows = list(csv.DictReader(io.StringIO(printed)))
     others = [path.name for path, row, right in zip(photos, rows, reference["top1_shared"].tolist(), strict=True)
               if int(row["label"]) != right]
@@ -118,6 +160,7 @@ def main():
         few = ["squeezenet1_1", "resnet18", "mobilenet_v2", "alexnet_2012"]  # each kind of layer and of file
         for network in runs.some(few, [network for network in NETWORKS if network not in few]):
             check_network(program, Path(name), network)
+        check_published(lockstep)
         data = Path(os.environ.get("LOCKSTEP_TEST_DATA", ""))
         if (data / "squeezenet1_0-imagenet.safetensors").exists():
             check_trained(program, lockstep, networks, data, Path(name))

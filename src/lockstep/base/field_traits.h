@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <string_view>
 
 namespace lockstep {
 
@@ -23,6 +24,8 @@ struct FieldTraits {
   const char* alias =
       nullptr;  ///< another name that command line and JSON take; what is written has the field's own
   Affects affects = Affects::unstated;
+  const char* alone = nullptr;  ///< the value of an option that a command line gives without one
+  bool (*knows)(std::string_view) = nullptr;  ///< with `alone`: whether a word is one of its usual values
 };
 constexpr FieldTraits at_least(double low) { return {.low = low}; }
 constexpr FieldTraits above(double low) { return {.low = low, .above_low = true}; }
@@ -31,6 +34,11 @@ constexpr FieldTraits between(double low, double high) { return {.low = low, .hi
 constexpr FieldTraits also(const char* alias, FieldTraits traits = {}) {
   traits.alias = alias;
   return traits;
+}
+/// The option may stand alone and then has this value. The word after it is its value if it is a usual one,
+/// or if it is neither an option nor an existing file.
+constexpr FieldTraits or_alone(const char* value, bool (*knows)(std::string_view)) {
+  return {.alone = value, .knows = knows};
 }
 
 }  // namespace lockstep

@@ -14,4 +14,11 @@ std::filesystem::path user_cache_folder() {
   return {};
 }
 
+std::filesystem::path lockstep_cache_folder() {
+  const char* own = std::getenv("LOCKSTEP_CACHE");
+  if (own != nullptr && *own == '/') return own;
+  const std::filesystem::path caches = user_cache_folder();
+  return caches.empty() ? caches : caches / "lockstep";
+}
+
 }  // namespace lockstep

@@ -9,4 +9,8 @@ namespace lockstep {
 /// at any time. Empty if neither is an absolute path.
 std::filesystem::path user_cache_folder();
 
+/// The folder of Lockstep's own caches: $LOCKSTEP_CACHE, else "lockstep" in the folder of the user's caches.
+/// Empty if there is neither.
+std::filesystem::path lockstep_cache_folder();
+
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #include "lockstep/cli/arguments.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 
@@ -66,9 +67,32 @@ std::string value_of(const FieldInfo& field, const CLI::Option& option,
   return value;
 }
 
+bool is_value_of(const FieldInfo& field, const std::string& word) {
+  if (field.traits.knows(word)) return true;
+  std::error_code none;
+  return !word.empty() && !word.starts_with("-") && !std::filesystem::exists(word, none);
+}
+
+// Writes options that may stand alone as "--name=value".
+std::vector<std::string> with_values(const std::vector<std::string>& arguments,
+                                     const std::vector<FieldInfo>& fields) {
+  std::vector<std::string> written;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    written.push_back(arguments[i]);
+    for (const FieldInfo& field : fields) {
+      if (field.traits.alone == nullptr || !field.is_option(arguments[i])) continue;
+      const bool has_value = i + 1 < arguments.size() && is_value_of(field, arguments[i + 1]);
+      written.back() += "=" + (has_value ? arguments[++i] : field.traits.alone);
+      break;
+    }
+  }
+  return written;
+}
+
 void parse(CLI::App& app, const Verb& verb, const std::vector<FieldInfo>& fields,
            const std::vector<std::string>& arguments) {
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  std::vector<std::string> reversed = with_values(arguments, fields);
+  std::reverse(reversed.begin(), reversed.end());
   try {
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch& error) {

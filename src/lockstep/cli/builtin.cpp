@@ -34,7 +34,8 @@ const std::vector<Verb>& builtin_verbs() {
        .words = "RUN FOLDER",
        .summary = "measure a trained network on labelled images",
        .details =
-           "The output is loss, accuracy, precision, recall, F1 and the confusion matrix. RUN is a run "
+           "The output is loss, accuracy, top-5 accuracy (for 10 classes or more), macro F1, precision and "
+           "recall of each class, and the confusion matrix. RUN is a run "
            "folder, or a weights file in one. It can also be a network, built in or FILE.json, with weights "
            "from --weights. The results are the same for any number of workers and ranks.",
        .fields = evaluate_fields,
@@ -42,16 +43,17 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "predict",
        .words = "RUN FOLDER|FILE...",
        .summary = "write labels and scores of images, or the outputs of a layer",
-       .details = "RUN is a run folder, or a weights file in one. It can also be a network, built in or "
-                  "FILE.json, with weights from --weights. The images need no class folders. If there are "
-                  "class folders, their names are the targets.",
+       .details =
+           "RUN is a run folder, or a weights file in one. It can also be a network, built in or "
+           "FILE.json, with weights from --weights. The images need no class folders. The target of an "
+           "image is the name of its folder, if that is a class.",
        .fields = predict_fields,
        .joins_ranks = true},
       {.name = "report",
        .words = "RUN [FOLDER]",
        .summary = "write one HTML page about a run: curves, confusion matrix, classes, worst mistakes",
-       .details = "The page is one file and loads nothing else. It evaluates the run on the images that the "
-                  "run held out, or on the images of FOLDER.",
+       .details = "The page is one file and loads nothing else. It evaluates the run on its test "
+                  "images (--test), otherwise on those that it held out, or on the images of FOLDER.",
        .fields = report_fields},
       {.name = "network show",
        .words = "NAME|FILE|RUN",
@@ -66,6 +68,29 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "list the built-in networks",
        .details = "",
        .fields = no_fields},
+      {.name = "weights list",
+       .words = "",
+       .summary = "list the published weights of built-in networks",
+       .details = "Accuracy and top-5 are those on the validation images of ImageNet, as torchvision lists "
+                  "them. They are kept in ~/.cache/lockstep/weights, or below $LOCKSTEP_CACHE.",
+       .fields = weights_list_fields,
+       .run = run_weights_list},
+      {.name = "weights get",
+       .words = "NETWORK...",
+       .summary = "download published weights for train --pretrained",
+       .details = "The output is the path of each file. Files come from torchvision's address, or from "
+                  "--mirror, and are compared with the hash in their names. What is in the cache already is "
+                  "not downloaded again, and an interrupted download continues.",
+       .fields = weights_get_fields,
+       .run = run_weights_get},
+      {.name = "data get",
+       .words = "NAME [FOLDER]",
+       .summary = "download well-known data: mnist, fashion-mnist or cifar10",
+       .details = "FOLDER is where the data are kept (default: ~/.cache/lockstep/data/NAME, or below "
+                  "$LOCKSTEP_CACHE). Files are compared with their SHA-256. What is there already is not "
+                  "downloaded again, and an interrupted download continues.",
+       .fields = data_get_fields,
+       .run = run_data_get},
       {.name = "diff",
        .words = "RUN RUN",
        .summary = "compare the weights of two runs, and find the first step that differs",

@@ -95,7 +95,8 @@ std::vector<FieldInfo> evaluate_fields() {
 }
 
 std::vector<FieldInfo> predict_fields() {
-  return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<RankSettings>();
+  return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<JsonOutput>() +
+         fields_of<RankSettings>();
 }
 
 std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inference_fields(); }

@@ -85,6 +85,7 @@ struct PredictionOutput {
   std::string layer;
   std::string output;
   PredictionFormat format = PredictionFormat::auto_;
+  int64_t top = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Output");
     field("layer", self.layer,
@@ -94,6 +95,10 @@ struct PredictionOutput {
     field("format", self.format,
           "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
           "safetensors");
+    field("top", self.top,
+          "write this number of classes with the highest scores for each sample, in place of the scores of "
+          "all; 0: all",
+          between(0, 1e6));
   };
 };
 

@@ -75,12 +75,18 @@ std::string training_note(const train::Model& model, const data::Dataset& datase
          "\n";
 }
 
+double macro_f1(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
+  return mean_figures(class_figures(evaluation.confusion, classes)).f1;
+}
+
 std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model,
                             const std::string& note, int width) {
   const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
   std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) +
-                     ", accuracy " + fixed(evaluation.accuracy, 4) + "\n" + note + "\n";
+                     ", accuracy " + fixed(evaluation.accuracy, 4);
+  if (evaluation.top5_accuracy) text += ", top-5 accuracy " + fixed(*evaluation.top5_accuracy, 4);
+  text += ", macro F1 " + figure(macro_f1(evaluation, classes)) + "\n" + note + "\n";
   text += class_table(class_figures(evaluation.confusion, classes), noun);
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, width)) return text + "\nconfusion matrix:\n" + matrix;
@@ -113,7 +119,9 @@ Json evaluation_json(const train::Evaluation& evaluation, const std::vector<trai
   Json json{{"weights", model.weights.string()},
             {"samples", evaluation.samples},
             {"loss", evaluation.loss},
-            {"accuracy", evaluation.accuracy}};
+            {"accuracy", evaluation.accuracy},
+            {"top5_accuracy", evaluation.top5_accuracy ? Json(*evaluation.top5_accuracy) : Json(nullptr)},
+            {"macro_f1", number_or_null(macro_f1(evaluation, model.classes))}};
   Json& classes = json["classes"] = Json::array();
   for (const ClassFigures& row : class_figures(evaluation.confusion, model.classes)) {
     classes.push_back({{"name", row.name},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/downloading.h"
 #include "lockstep/cli/forecast_text.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/run_options.h"
@@ -48,11 +49,13 @@ std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
 }
 
 int run_plan(const Call& call, Console& console) {
-  const train::Options options = training_options(call).options;
+  const auto [options, given] = training_options(call);
+  offer_pretrained(options, console);
   const auto asked = settings_of<train::ForecastOptions>(call);
   const bool json = settings_of<JsonOutput>(call).json;
   train::TrainingRequest request;
   request.folder = call.words.front();
+  request.given = given;
   const train::Prepared prepared = train::prepare(request, options, /*dry=*/true);
   for (const std::string& warning : prepared.plan.warnings) {
     const std::string text = "warning: " + warning;

@@ -58,10 +58,10 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
 
 // One prediction per line, so that the file can also be read line by line.
 std::string as_json_list(const std::vector<train::Prediction>& predictions,
-                         const std::vector<std::string>& classes) {
+                         const std::vector<std::string>& classes, int64_t top) {
   std::string text = "[";
   for (const train::Prediction& one : predictions) {
-    text += (text.size() > 1 ? ",\n " : "\n ") + json_text(as_json(one, classes), -1);
+    text += (text.size() > 1 ? ",\n " : "\n ") + json_text(as_json(one, classes, top), -1);
   }
   return text + "\n]\n";
 }
@@ -89,11 +89,15 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
   if (!leads(group)) return;
   const bool json = output.format == PredictionFormat::json ||
                     (output.format == PredictionFormat::auto_ && output.output.ends_with(".json"));
-  print_or_write(json ? as_json_list(predictions, model.classes) : as_csv(predictions, model.classes),
+  print_or_write(json ? as_json_list(predictions, model.classes, output.top)
+                      : as_csv(predictions, model.classes, output.top),
                  output.output, console);
 }
 
 void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
+  if (output.top > 0)
+    throw Error(ErrorCode::invalid_option, "--top is for labels, not for what a layer gives",
+                "leave out one of them");
   if (output.format == PredictionFormat::json)
     throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
   const bool csv = output.format == PredictionFormat::csv ||
@@ -119,7 +123,14 @@ void write_layer(const LayerWork& asked, const PredictionOutput& output, Console
 
 int run_predict(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
-  const auto output = settings_of<PredictionOutput>(call);
+  auto output = settings_of<PredictionOutput>(call);
+  if (settings_of<JsonOutput>(call).json) {
+    if (output.format != PredictionFormat::auto_ && output.format != PredictionFormat::json)
+      throw Error(ErrorCode::invalid_option,
+                  "--json and --format " + field_text(output, "format") + " are two formats",
+                  "leave out one of them");
+    output.format = PredictionFormat::json;
+  }
   return over_ranks(call, console, [&](comm::Communicator* group) {
     const train::Model model = open_model(call, console, group);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);

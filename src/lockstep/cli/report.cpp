@@ -35,7 +35,15 @@ train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::s
       judged_by,
       {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
   const data::Dataset dataset = readable_samples(source, model, options, console);
-  return {dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
+  train::HeldOut samples{dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
+  if (const int64_t trained = train::trained_on(model, dataset); trained > 0) {
+    samples.warnings.push_back("the run was trained on " +
+                               (trained == dataset.size() ? "these " : with_commas(trained) + " of these ") +
+                               noun_of(model) +
+                               ", so the figures do not show how well it does on new ones; without a FOLDER "
+                               "the report uses those that it held out");
+  }
+  return samples;
 }
 
 view::ReportMistake mistake_of(const train::Prediction& prediction, const data::Dataset& dataset,
@@ -69,6 +77,7 @@ view::Judgement judge(const train::HeldOut& held_out, const train::Model& model,
                             .noun = noun_of(model),
                             .accuracy = evaluation.accuracy,
                             .loss = evaluation.loss,
+                            .top5_accuracy = evaluation.top5_accuracy,
                             .classes = model.classes,
                             .confusion = evaluation.confusion,
                             .mistake_count = static_cast<int64_t>(mistakes.size()),

@@ -1,6 +1,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/downloading.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
@@ -35,6 +36,7 @@ std::string already_finished(const train::Result& result) {
 
 int run_train(const Call& call, Console& console) {
   const auto [options, given] = training_options(call);
+  if (!call.launch) offer_pretrained(options, console);
   const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
   const bool told_by_progress = console.is_terminal();
   StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",

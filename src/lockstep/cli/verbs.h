@@ -37,6 +37,15 @@ int run_network_list(const Call& call, Console& console);
 
 int run_diff(const Call& call, Console& console);
 
+std::vector<FieldInfo> weights_list_fields();
+int run_weights_list(const Call& call, Console& console);
+
+std::vector<FieldInfo> weights_get_fields();
+int run_weights_get(const Call& call, Console& console);
+
+std::vector<FieldInfo> data_get_fields();
+int run_data_get(const Call& call, Console& console);
+
 std::vector<FieldInfo> copy_fields();
 int run_copy(const Call& call, Console& console);
 

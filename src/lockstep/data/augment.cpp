@@ -8,8 +8,10 @@
 #include "lockstep/base/seed.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/centre.h"
+#include "lockstep/data/internal/affine.h"
 #include "lockstep/data/internal/color_jitter.h"
 #include "lockstep/data/internal/thread_buffer.h"
+#include "lockstep/data/internal/trivial_augment.h"
 #include "lockstep/data/resample.h"
 #include "lockstep/data/transform.h"
 
@@ -57,6 +59,36 @@ void set_jitter(Augment& augment, std::string_view word, std::string_view value)
   augment.jitter = {numbers[0], numbers[1], numbers[2], numbers[3]};
 }
 
+double degrees_in(std::string_view word, std::string_view value, double usual, const char* example) {
+  const auto degrees = value.empty() ? std::optional(usual) : parse_number<double>(value);
+  if (!degrees || !(*degrees > 0 && *degrees < 90 + 90 * word.starts_with("rotation")))
+    refuse(word,
+           "its value must be an angle in degrees, above 0 and below " +
+               std::string(word.starts_with("rotation") ? "180" : "90"),
+           example);
+  return *degrees;
+}
+
+void set_rotation(Augment& augment, std::string_view word, std::string_view value) {
+  augment.shape.rotation = degrees_in(word, value, 15, "rotation=20");
+}
+
+void set_shear(Augment& augment, std::string_view word, std::string_view value) {
+  augment.shape.shear = degrees_in(word, value, 10, "shear=5");
+}
+
+void set_scale(Augment& augment, std::string_view word, std::string_view value) {
+  augment.shape.least_scale = 0.8;
+  augment.shape.most_scale = 1.2;
+  if (value.empty()) return;
+  const std::vector<std::string> parts = split(std::string(value), '/');
+  const auto least = parse_number<double>(parts.front()), most = parse_number<double>(parts.back());
+  if (parts.size() != 2 || !least || !most || !(*least >= 0.01 && *most >= *least && *most <= 100))
+    refuse(word, "its value must be the least and the largest factor, from 0.01 to 100", "scale=0.9/1.1");
+  augment.shape.least_scale = *least;
+  augment.shape.most_scale = *most;
+}
+
 void set_erase(Augment& augment, std::string_view word, std::string_view value) {
   const auto share = value.empty() ? std::optional(0.5) : parse_number<double>(value);
   if (!share || !(*share > 0 && *share <= 1))
@@ -78,7 +110,7 @@ struct Word {
   bool takes_value = true;
 };
 
-constexpr std::array<Word, 8> kWords{{
+constexpr std::array<Word, 12> kWords{{
     {"random-resized-crop", set_crop},
     {"random-crop", [](Augment& augment, std::string_view, std::string_view) { augment.random_crop = true; },
      false},
@@ -86,6 +118,11 @@ constexpr std::array<Word, 8> kWords{{
     {"flip-vertical",
      [](Augment& augment, std::string_view, std::string_view) { augment.flip_vertical = true; }, false},
     {"shift", set_shift},
+    {"rotation", set_rotation},
+    {"shear", set_shear},
+    {"scale", set_scale},
+    {"trivial-augment-wide",
+     [](Augment& augment, std::string_view, std::string_view) { augment.trivial = true; }, false},
     {"color-jitter", set_jitter},
     {"random-erasing", set_erase},
     {"mixup", set_mixup},
@@ -111,7 +148,7 @@ void set_word(Augment& augment, const std::string& word) {
 }
 
 // Each kind of change has its own generator, so one option does not change the random numbers of another.
-enum class Draw : uint64_t { crop = 1, jitter, erase, mix, place };
+enum class Draw : uint64_t { crop = 1, jitter, erase, mix, place, shape, trivial };
 Random random_for(uint64_t seed, Draw draw) { return Random(seed_of({seed, static_cast<uint64_t>(draw)})); }
 
 double between(Random& random, double low, double high) { return low + (high - low) * random.uniform(); }
@@ -266,6 +303,8 @@ void change(const Augment& augment, std::span<uint8_t> image, const ImageFormat&
     if (augment.flip_vertical && mirror_vertically) mirror_columns(plane, format.height, format.width);
     if (most != 0) shift_plane(plane, format.height, format.width, down, right);
   }
+  if (augment.shape.any()) change_shape(image, format, augment.shape, random_for(seed, Draw::shape));
+  if (augment.trivial) augment_trivially(image, format, random_for(seed, Draw::trivial));
   if (augment.jitter.any()) jitter_colors(image, format, augment.jitter, random_for(seed, Draw::jitter));
   if (augment.erase > 0) erase_part(image, format, augment.erase, random_for(seed, Draw::erase));
 }

@@ -32,6 +32,17 @@ TEST(Augment, ReadsItsWords) {
   EXPECT_TRUE(more.crops());
   EXPECT_FALSE(augment.crops());
   EXPECT_TRUE(Augment::parse("random-crop").crops());
+  const Augment shaped = Augment::parse("rotation=20,shear,scale=0.5/1,trivial-augment-wide");
+  EXPECT_EQ(shaped.shape.rotation, 20);
+  EXPECT_EQ(shaped.shape.shear, 10);
+  EXPECT_EQ(shaped.shape.least_scale, 0.5);
+  EXPECT_EQ(shaped.shape.most_scale, 1);
+  EXPECT_TRUE(shaped.trivial);
+  EXPECT_TRUE(Augment::parse("scale").any());
+  for (const char* bad : {"rotation=0", "rotation=180", "rotation=x", "shear=90", "scale=0/1", "scale=2/1",
+                          "scale=1", "scale=1/2/3", "trivial-augment-wide=3"}) {
+    EXPECT_THROW(Augment::parse(bad), Error) << bad;
+  }
   for (const char* bad :
        {"flop", "shift=", "shift=x", "shift=-1", "shift=99999999", "flip,,shift", "flip=1",
         "random-resized-crop=2", "random-resized-crop=nan", "color-jitter=1/2", "color-jitter=1/1/1/0.6",
@@ -43,6 +54,23 @@ TEST(Augment, ReadsItsWords) {
     Augment::parse("flop");
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("did you mean flip?"));
+  }
+}
+
+TEST(Augment, ShapesAndTrivialAugmentAreDrawnBySeed) {
+  const ImageFormat format{3, 24, 20};
+  const Image image = pattern(3, 24, 20);
+  for (const char* words : {"rotation", "shear=40", "scale=0.5/2", "trivial-augment-wide"}) {
+    const Augment augment = Augment::parse(words);
+    std::set<std::vector<uint8_t>> outcomes;
+    for (uint64_t seed = 0; seed < 64; ++seed) {
+      auto once = image.pixels, again = image.pixels;
+      augment.apply(once, format, seed);
+      augment.apply(again, format, seed);
+      EXPECT_EQ(once, again) << words;
+      outcomes.insert(once);
+    }
+    EXPECT_GT(outcomes.size(), 30U) << words;
   }
 }
 

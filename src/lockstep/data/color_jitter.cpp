@@ -35,19 +35,20 @@ void change_brightness(const Planes& planes, float factor) {
   });
 }
 
-void change_contrast(const Planes& planes, float factor) {
+// `rest` is 1 - factor: torchvision takes the difference before it rounds both to float.
+void change_contrast(const Planes& planes, float factor, float rest) {
   double sum = 0;
   for (size_t i = 0; i < planes.red.size(); ++i) sum += luma(planes, i);
   const auto mean = static_cast<float>(sum / static_cast<double>(planes.red.size()));
   for_each_plane(planes, [&](std::span<uint8_t> plane) {
-    for (uint8_t& level : plane) level = to_level(factor * level + (1 - factor) * mean);
+    for (uint8_t& level : plane) level = to_level(factor * level + rest * mean);
   });
 }
 
-void change_saturation(const Planes& planes, float factor) {
+void change_saturation(const Planes& planes, float factor, float rest) {
   if (planes.grey) return;
   for (size_t i = 0; i < planes.red.size(); ++i) {
-    const float grey = (1 - factor) * luma(planes, i);
+    const float grey = rest * luma(planes, i);
     for (const auto& plane : {planes.red, planes.green, planes.blue})
       plane[i] = to_level(factor * plane[i] + grey);
   }
@@ -82,14 +83,26 @@ float factor_of(Random& random, double most) {
   return static_cast<float>(low + (1 + most - low) * random.uniform());
 }
 
+Planes planes_of(std::span<uint8_t> image, const ImageFormat& format) {
+  const auto plane = static_cast<size_t>(format.height * format.width);
+  const bool grey = format.channels == 1;
+  return {image.first(plane), image.subspan(grey ? 0 : plane, plane),
+          image.subspan(grey ? 0 : 2 * plane, plane), grey};
+}
+
 }  // namespace
+
+void change_color(std::span<uint8_t> image, const ImageFormat& format, ColorChange change, double factor) {
+  const Planes planes = planes_of(image, format);
+  const auto own = static_cast<float>(factor), rest = static_cast<float>(1 - factor);
+  if (change == ColorChange::brightness) change_brightness(planes, own);
+  if (change == ColorChange::contrast) change_contrast(planes, own, rest);
+  if (change == ColorChange::saturation) change_saturation(planes, own, rest);
+}
 
 void jitter_colors(std::span<uint8_t> image, const ImageFormat& format, const ColorJitter& jitter,
                    Random random) {
-  const auto plane = static_cast<size_t>(format.height * format.width);
-  const bool grey = format.channels == 1;
-  const Planes planes{image.first(plane), image.subspan(grey ? 0 : plane, plane),
-                      image.subspan(grey ? 0 : 2 * plane, plane), grey};
+  const Planes planes = planes_of(image, format);
   const std::vector<int64_t> order = permutation(4, random.next());
   const float brightness = factor_of(random, jitter.brightness),
               contrast = factor_of(random, jitter.contrast),
@@ -97,8 +110,8 @@ void jitter_colors(std::span<uint8_t> image, const ImageFormat& format, const Co
   const auto hue = static_cast<float>(jitter.hue * (2 * random.uniform() - 1));
   for (const int64_t change : order) {
     if (change == 0 && jitter.brightness > 0) change_brightness(planes, brightness);
-    if (change == 1 && jitter.contrast > 0) change_contrast(planes, contrast);
-    if (change == 2 && jitter.saturation > 0) change_saturation(planes, saturation);
+    if (change == 1 && jitter.contrast > 0) change_contrast(planes, contrast, 1 - contrast);
+    if (change == 2 && jitter.saturation > 0) change_saturation(planes, saturation, 1 - saturation);
     if (change == 3 && jitter.hue > 0) turn_hue(planes, hue);
   }
 }

@@ -85,12 +85,19 @@ std::string labels_name(const Files& files, std::string name) {
   return !files.has(name) && files.has(other) ? other : name;
 }
 
-// The training pair first, then the others in the order of their names.
-std::string images_name(const Files& files) {
+// The training images first, then the others in the order of their names.
+std::vector<std::string> image_names(const Files& files) {
   std::vector<std::string> found = files.at_root(is_idx_name);
   std::stable_partition(found.begin(), found.end(),
                         [](const std::string& name) { return name.starts_with("train"); });
-  return found.front();
+  return found;
+}
+
+// Beside training images there may be test images, which are a dataset of their own.
+std::string kind_of(const Files& files, const std::vector<std::string>& names) {
+  const std::string kind = files.described("IDX");
+  if (names.size() < 2) return kind;
+  return kind + ", " + names[0] + "; the others are not used: --test " + files.shown(names[1]);
 }
 
 }  // namespace
@@ -102,20 +109,21 @@ bool is_idx_name(std::string_view name) {
 bool fits_idx(const Files& files) { return !files.at_root(is_idx_name).empty(); }
 
 Source open_idx(Files files, const SourceOptions& options) {
-  const std::string name = images_name(files);
+  const std::vector<std::string> names = image_names(files);
+  const std::string& name = names.front();
   Images images = read_images(files, name);
   const std::string labels_file = labels_name(files, name);
   const int64_t count = static_cast<int64_t>(images.pixels.size()) / images.size.bytes();
   if (options.unlabelled && !files.has(labels_file)) {
     images.labels.assign(static_cast<size_t>(count), -1);
     images.classes = options.classes;
-    return source_of(std::move(images), files.described("IDX"), options);
+    return source_of(std::move(images), kind_of(files, names), options);
   }
   const std::vector<uint8_t> labels = read_labels(files, labels_file, count);
   const std::set<uint8_t> used(labels.begin(), labels.end());
   for (const uint8_t label : used) images.classes.push_back(std::to_string(label));
   for (const uint8_t label : labels) images.labels.push_back(std::distance(used.begin(), used.find(label)));
-  return source_of(std::move(images), files.described("IDX"), options);
+  return source_of(std::move(images), kind_of(files, names), options);
 }
 
 }  // namespace lockstep::data

@@ -19,6 +19,8 @@
 namespace lockstep::data {
 namespace {
 
+constexpr int64_t kMostStraysListed = 5;
+
 // An image: the offset of its path in Listing::paths, its size in bytes if it is known, and its class.
 struct Entry {
   uint64_t offset = 0;
@@ -88,11 +90,19 @@ uint64_t contents_of(const io::Listed& listed) {
   return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
+std::string name_of_root(const std::string& root) {
+  if (io::is_address(root)) return std::string(name_in(root));
+  const std::filesystem::path path = std::filesystem::absolute(root).lexically_normal();
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  return is_utf8(name) ? name : "";
+}
+
 // Sorts the files into images with their classes, strays and empty class folders. Some stores do not list
 // folders, so folders are also derived from the files' paths.
 class Sorting {
  public:
-  Sorting(const Files& files, const SourceOptions& options) : files_(files), options_(options) {}
+  Sorting(const Files& files, const SourceOptions& options)
+      : files_(files), options_(options), root_name_(name_of_root(files.root())) {}
 
   Listing run() {
     folder_at("");
@@ -148,6 +158,7 @@ class Sorting {
   }
 
   std::string_view label_of(std::string_view folder) const {
+    if (folder.empty()) return root_name_;
     return options_.labels == Labels::top ? folder.substr(0, folder.find('/')) : name_in(folder);
   }
 
@@ -184,6 +195,7 @@ class Sorting {
 
   const Files& files_;
   const SourceOptions& options_;
+  const std::string root_name_;  // the label of images in the root, as that of single files
   Listing listing_;
   bool all_known_ = true;
   std::unordered_map<std::string, Folder> folders_;  // its elements do not move
@@ -203,15 +215,22 @@ std::string apart(const std::string& root, const std::vector<std::string>& split
 }
 
 [[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
-  const auto first =
-      std::min_element(strays.begin(), strays.end(),
-                       [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  const std::string files = strays.size() == 1 ? "1 file that is not an image of a class: \""
-                                               : with_commas(static_cast<int64_t>(strays.size())) +
-                                                     " files that are not images of a class. The first is \"";
-  throw Error(ErrorCode::corrupt_data,
-              "\"" + root + "\" contains " + files + first->source + "\": " + first->reason,
-              "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or add --on-bad-sample skip");
+  std::sort(strays.begin(), strays.end(),
+            [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
+  const auto count = static_cast<int64_t>(strays.size());
+  Error error(ErrorCode::corrupt_data,
+              "\"" + root + "\" contains " +
+                  (count == 1 ? "1 file that is not an image of a class: "
+                              : with_commas(count) + " files that are not images of a class: ") +
+                  "\"" + strays.front().source + "\": " + strays.front().reason,
+              "remove " + std::string(count == 1 ? "it" : "them") + ", or add --on-bad-sample skip");
+  const int64_t listed = std::min(count, kMostStraysListed);
+  for (int64_t i = 1; i < listed; ++i) {
+    const BadSample& stray = strays[static_cast<size_t>(i)];
+    error.add_context("\"" + stray.source + "\": " + stray.reason);
+  }
+  if (listed < count) error.add_context("and " + with_commas(count - listed) + " more");
+  throw error;
 }
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {

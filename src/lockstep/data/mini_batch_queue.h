@@ -42,6 +42,10 @@ struct Shard {
   // `target`, plus the remaining share of the loss of `mixed_target`.
   at::Tensor mixed_target = {};  ///< int64 [b]
   at::Tensor target_share = {};  ///< float32 [b]
+  /// With QueueOptions::class_weights, double [classes] on the host, the same for all shards of a mini-batch:
+  /// the loss of a target is multiplied by its class's. Their sum over the mini-batch's targets is
+  /// Batch::target_count, so that the mean loss is the mean with these weights.
+  at::Tensor class_weights = {};
 };
 
 /// Joins shards that are consecutive in one mini-batch's memory: their images and targets as one shard with
@@ -86,10 +90,11 @@ struct QueueOptions {
   std::vector<int64_t> cut_out =
       {};  ///< {height, width} of the part of each image that is used. `augment` chooses it (otherwise
            ///< the centre) before other changes; empty: the whole image. random-crop needs it
-  Cursor start = {};       ///< the first mini-batch
-  int64_t epochs = 1;      ///< the queue ends after this many epochs, counted from epoch 0
-  int64_t read_ahead = 4;  ///< mini-batches kept ready
-  int64_t threads = 1;     ///< reading threads
+  std::vector<double> class_weights = {};  ///< of the loss, for each class; empty: all are equal
+  Cursor start = {};                       ///< the first mini-batch
+  int64_t epochs = 1;                      ///< the queue ends after this many epochs, counted from epoch 0
+  int64_t read_ahead = 4;                  ///< mini-batches kept ready
+  int64_t threads = 1;                     ///< reading threads
   int64_t least_time_steps =
       0;  ///< sequences are padded to the longest one of the mini-batch, and at least to this many time steps
   bool pinned = false;  ///< use pinned memory, from which a GPU copies asynchronously; needs a GPU

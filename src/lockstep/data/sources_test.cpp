@@ -239,7 +239,8 @@ TEST(Idx, MnistIsRead) {
   const std::filesystem::path folder = test::test_data("mnist/t10k-images-idx3-ubyte.gz").parent_path();
   test::test_data("mnist/train-labels-idx1-ubyte.gz");
   const Source train = open_source(folder);
-  EXPECT_EQ(train.kind, "IDX");
+  EXPECT_EQ(train.kind, "IDX, train-images-idx3-ubyte.gz; the others are not used: --test " +
+                            folder.string() + "/t10k-images-idx3-ubyte.gz");
   EXPECT_EQ(train.dataset.size(), 60000);
   const Source test = open_source(folder / "t10k-images-idx3-ubyte.gz", {.classes = train.dataset.classes()});
   EXPECT_EQ(test.dataset.size(), 10000);

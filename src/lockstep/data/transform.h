@@ -78,6 +78,23 @@ struct ColorJitter {
   };
 };
 
+/// How far images may be turned, sheared and scaled, as in torchvision's RandomAffine: angles from -x to x
+/// degrees, and a factor.
+struct ShapeChange {
+  double rotation = 0;
+  double shear = 0;
+  double least_scale = 1;
+  double most_scale = 1;
+  bool any() const { return rotation > 0 || shear > 0 || least_scale != 1 || most_scale != 1; }
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("rotation", self.rotation);
+    field("shear", self.shear);
+    field("least_scale", self.least_scale);
+    field("most_scale", self.most_scale);
+  };
+};
+
 /// A pair of mixup (arXiv:1710.09412): the other sample, and the first sample's share of pixels and loss.
 struct Mix {
   int64_t other = 0;
@@ -94,6 +111,10 @@ struct Mix {
 ///   flip, flip-vertical          each with probability 1/2 (RandomHorizontalFlip, RandomVerticalFlip)
 ///   shift[=PIXELS]               up to PIXELS (an eighth of the shorter side) in each direction; edges are
 ///                                filled with zeros (RandomCrop with that padding)
+///   rotation[=DEGREES], shear[=DEGREES], scale[=LEAST/MOST]
+///                                turned and sheared by up to 15 and 10 degrees, scaled by 0.8 to 1.2, around
+///                                the centre and in one step; nearest pixels, zeros outside (RandomAffine)
+///   trivial-augment-wide         one of 14 changes with one of 31 magnitudes (TrivialAugmentWide)
 ///   color-jitter[=B/C/S/H]       see ColorJitter (0.4/0.4/0.4/0.1); for grey images only the
 ///                                first two
 ///   random-erasing[=SHARE]       in this share of the images (0.5), sets a rectangle of 0.02 to 0.33 of the
@@ -108,6 +129,8 @@ struct Augment {
   bool flip = false;
   bool flip_vertical = false;
   int64_t shift = 0;  ///< maximum pixels in each direction; -1: an eighth of the shorter side
+  ShapeChange shape = {};
+  bool trivial = false;
   ColorJitter jitter = {};
   double erase = 0;  ///< share of the images
   double mixup = 0;  ///< alpha; 0: none
@@ -118,6 +141,8 @@ struct Augment {
     field("flip", self.flip);
     field("flip_vertical", self.flip_vertical);
     field("shift", self.shift);
+    field("shape", self.shape);
+    field("trivial", self.trivial);
     field("jitter", self.jitter);
     field("erase", self.erase);
     field("mixup", self.mixup);
@@ -129,7 +154,8 @@ struct Augment {
   /// Whether it chooses a part of the image.
   bool crops() const { return least_crop > 0 || random_crop; }
   bool any() const {
-    return crops() || flip || flip_vertical || shift != 0 || jitter.any() || erase > 0 || mixup > 0;
+    return crops() || flip || flip_vertical || shift != 0 || shape.any() || trivial || jitter.any() ||
+           erase > 0 || mixup > 0;
   }
   /// In place on one image [C,H,W]; a pure function of (pixels, seed). Applies all changes except mixup and
   /// random-crop.

@@ -41,20 +41,18 @@ const std::vector<LayerType>& layer_types() {
 const std::vector<BuiltinNetwork>& builtin_networks() {
   constexpr NetworkInput kImageNet{3, 224, 224, 1000};
   static const std::vector<BuiltinNetwork> networks{
-      {"alexnet", alexnet, kImageNet, "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth"},
+      {"alexnet", alexnet, kImageNet},
       {"alexnet_2012", alexnet_2012, {3, 227, 227, 1000}},
       {"digits_cnn", digits_cnn, {1, 28, 28, 10}},
       {"lenet", lenet, {1, 28, 28, 10}},
       {"lstm_classifier", lstm_classifier, {12, 1, 1, 9, 29}},
       {"mlp", mlp, {1, 28, 28, 10}},
-      {"mobilenet_v2", mobilenet_v2, kImageNet,
-       "https://download.pytorch.org/models/mobilenet_v2-7ebf99e0.pth"},
-      {"resnet18", resnet18, kImageNet, "https://download.pytorch.org/models/resnet18-f37072fd.pth"},
-      {"resnet50", resnet50, kImageNet, "https://download.pytorch.org/models/resnet50-11ad3fa6.pth"},
-      {"squeezenet", squeezenet, kImageNet, "https://download.pytorch.org/models/squeezenet1_0-b66bff10.pth"},
-      {"squeezenet1_1", squeezenet1_1, kImageNet,
-       "https://download.pytorch.org/models/squeezenet1_1-b8a52dc0.pth"},
-      {"vgg16", vgg16, kImageNet, "https://download.pytorch.org/models/vgg16-397923af.pth"},
+      {"mobilenet_v2", mobilenet_v2, kImageNet},
+      {"resnet18", resnet18, kImageNet},
+      {"resnet50", resnet50, kImageNet},
+      {"squeezenet", squeezenet, kImageNet},
+      {"squeezenet1_1", squeezenet1_1, kImageNet},
+      {"vgg16", vgg16, kImageNet},
   };
   return networks;
 }

@@ -12,12 +12,11 @@ namespace lockstep::nn {
 
 const std::vector<LayerType>& layer_types();
 
-/// A network as its layer graph.
+/// A network as its layer graph. Published weights: trained_weights.h.
 struct BuiltinNetwork {
   std::string name;
   Json (*graph)();
-  NetworkInput input;             ///< the input that it was made for, including the number of classes
-  const char* weights = nullptr;  ///< where trained weights can be downloaded; null: nowhere
+  NetworkInput input;  ///< the input that it was made for, including the number of classes
 };
 const std::vector<BuiltinNetwork>& builtin_networks();
 

@@ -1,6 +1,6 @@
 #include "lockstep/nn/torch_file.h"
 
-#include <array>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -8,12 +8,10 @@
 #include <utility>
 
 #include <ATen/ops/empty.h>
-#include <zip.h>
 
-#include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/nn/internal/pickle.h"
 #include "lockstep/nn/internal/quotes.h"
+#include "lockstep/nn/internal/torch_storages.h"
 
 namespace lockstep::nn {
 namespace {
@@ -24,123 +22,10 @@ constexpr size_t kMostTorchDimensions = 64;
 constexpr int64_t kMostRepeatedBytes =
     int64_t{256} << 20;  // for all tensors of a file that have more numbers than their storage
 
-struct StorageType {
-  std::string_view name;
-  at::ScalarType type;
-};
-constexpr std::array<StorageType, 10> kTypes{{{"torch.DoubleStorage", at::kDouble},
-                                              {"torch.FloatStorage", at::kFloat},
-                                              {"torch.HalfStorage", at::kHalf},
-                                              {"torch.BFloat16Storage", at::kBFloat16},
-                                              {"torch.LongStorage", at::kLong},
-                                              {"torch.IntStorage", at::kInt},
-                                              {"torch.ShortStorage", at::kShort},
-                                              {"torch.CharStorage", at::kChar},
-                                              {"torch.ByteStorage", at::kByte},
-                                              {"torch.BoolStorage", at::kBool}}};
-
-[[noreturn]] void bad_torch_file(const std::filesystem::path& path, const std::string& reason) {
-  throw Error(ErrorCode::corrupt_data, "\"" + path.string() + "\" is not a valid PyTorch file: " + reason,
-              "save only the weights with torch.save(model.state_dict(), FILE), or use safetensors");
-}
-
-/// The entries of a zip. Each is read whole into memory whose size is known in advance.
-class Zip {
- public:
-  explicit Zip(const std::filesystem::path& path)
-      : path_(path), file_bytes_(std::filesystem::file_size(path)) {
-    int code = 0;
-    archive_.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
-    if (archive_ != nullptr) return;
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string reason = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    bad_torch_file(path, reason);
-  }
-
-  uint64_t file_bytes() const { return file_bytes_; }
-
-  /// The folder that contains all entries, "archive/", found by the path of data.pkl.
-  std::string folder() const {
-    constexpr std::string_view kPickle = "data.pkl";
-    const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
-    for (zip_int64_t i = 0; i < count; ++i) {
-      const char* raw = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
-      const std::string_view name = raw == nullptr ? "" : raw;
-      if (name.ends_with(kPickle) &&
-          (name.size() == kPickle.size() || name[name.size() - kPickle.size() - 1] == '/'))
-        return std::string(name.substr(0, name.size() - kPickle.size()));
-    }
-    bad_torch_file(path_, "it is a zip without data.pkl");
-  }
-
-  bool has(const std::string& name) const {
-    return zip_name_locate(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW) >= 0;
-  }
-
-  /// The entry's size according to the zip, at most `most`.
-  uint64_t size_of(const std::string& name, uint64_t most) const {
-    zip_stat_t status;
-    zip_stat_init(&status);
-    if (zip_stat(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW, &status) != 0 ||
-        (status.valid & ZIP_STAT_SIZE) == 0)
-      bad_torch_file(path_, "its entry " + in_quotes(name) + " is missing");
-    if (status.size > most)
-      bad_torch_file(path_, "its entry " + in_quotes(name) + " has " + std::to_string(status.size) +
-                                " bytes, more than the maximum of " + std::to_string(most));
-    return status.size;
-  }
-
-  void read(const std::string& name, char* to, uint64_t bytes) const {
-    const std::unique_ptr<zip_file_t, Closer> entry(zip_fopen(archive_.get(), name.c_str(), ZIP_FL_ENC_RAW));
-    if (entry == nullptr)
-      bad_torch_file(path_,
-                     "its entry " + in_quotes(name) + " cannot be read: " + zip_strerror(archive_.get()));
-    uint64_t done = 0;
-    char beyond = 0;
-    while (true) {  // to the end, because the checksum is compared there
-      const zip_int64_t got =
-          zip_fread(entry.get(), done < bytes ? to + done : &beyond, done < bytes ? bytes - done : 1);
-      if (got < 0)
-        bad_torch_file(path_,
-                       "its entry " + in_quotes(name) + " is damaged: " + zip_file_strerror(entry.get()));
-      if (got == 0) break;
-      done += static_cast<uint64_t>(got);
-      if (done > bytes) break;
-    }
-    if (done != bytes)
-      bad_torch_file(path_, "its entry " + in_quotes(name) + " does not have the length that the zip states");
-  }
-
-  std::string text(const std::string& name, uint64_t most) const {
-    std::string text(size_of(name, most), '\0');
-    read(name, text.data(), text.size());
-    return text;
-  }
-
- private:
-  struct Closer {
-    void operator()(zip_t* archive) const { zip_discard(archive); }
-    void operator()(zip_file_t* entry) const { zip_fclose(entry); }
-  };
-  std::filesystem::path path_;
-  uint64_t file_bytes_;
-  std::unique_ptr<zip_t, Closer> archive_;
-};
-
 class TorchFile {
  public:
-  explicit TorchFile(const std::filesystem::path& path) : path_(path), zip_(path), folder_(zip_.folder()) {
-    const std::string order = folder_ + "byteorder";
-    if (zip_.has(order) && zip_.text(order, 16) != "little")
-      bad_torch_file(path_, "its numbers are big-endian");
-    try {
-      pickle_ = read_pickle(zip_.text(folder_ + "data.pkl", kMostPickleBytes));
-    } catch (const PickleError& error) {
-      bad_torch_file(path_, error.message);
-    }
-  }
+  TorchFile(const std::filesystem::path& path, OpenedTorchFile opened)
+      : path_(path), pickle_(std::move(opened.state)), bytes_(std::move(opened.storages)) {}
 
   SafetensorsFile read() {
     SafetensorsFile file;
@@ -231,30 +116,25 @@ class TorchFile {
       return found->second;
     }
     const at::ScalarType type = type_of(value);
-    const std::string name = folder_ + "data/" + key;
-    const uint64_t bytes = zip_.size_of(name, zip_.file_bytes() * kMostExpansion - read_bytes_);
+    const uint64_t bytes = bytes_->size_of(key, bytes_->file_bytes() * kMostExpansion - read_bytes_);
     if (value.integer < 0 || bytes % c10::elementSize(type) != 0 ||
         bytes / c10::elementSize(type) != static_cast<uint64_t>(value.integer)) {
-      bad_torch_file(path_, "its entry " + in_quotes(name) + " has " + std::to_string(bytes) +
+      bad_torch_file(path_, "its storage " + in_quotes(key) + " has " + std::to_string(bytes) +
                                 " bytes, which do not fit " + std::to_string(value.integer) + " numbers");
     }
     read_bytes_ += bytes;
     at::Tensor whole = at::empty({value.integer}, type);
-    zip_.read(name, static_cast<char*>(whole.data_ptr()), bytes);
+    bytes_->read(key, static_cast<char*>(whole.data_ptr()), bytes);
     return storages_.emplace(key, std::move(whole)).first->second;
   }
 
   at::ScalarType type_of(const PickleValue& storage) const {
-    for (const StorageType& type : kTypes) {
-      if (type.name == pickle_.at(storage.items[0]).text) return type.type;
-    }
-    return at::ScalarType::Undefined;  // read_pickle accepts no other type
+    return storage_type(pickle_.at(storage.items[0]).text);
   }
 
   std::filesystem::path path_;
-  Zip zip_;
-  std::string folder_;
   Pickle pickle_;
+  std::unique_ptr<StorageBytes> bytes_;
   std::map<std::string, at::Tensor> storages_;
   uint64_t read_bytes_ = 0;
   int64_t repeated_bytes_ = 0;
@@ -262,6 +142,12 @@ class TorchFile {
 
 }  // namespace
 
-SafetensorsFile read_torch_file(const std::filesystem::path& path) { return TorchFile(path).read(); }
+SafetensorsFile read_torch_file(const std::filesystem::path& path) {
+  try {
+    return TorchFile(path, open_torch_file(path)).read();
+  } catch (const PickleError& error) {
+    bad_torch_file(path, error.message);
+  }
+}
 
 }  // namespace lockstep::nn

@@ -1,4 +1,5 @@
-// State dicts in the format of torch.save since PyTorch 1.6: a zip with a pickle and the tensors' bytes.
+// State dicts in the formats of torch.save: a zip with a pickle and the tensors' bytes, and the format before
+// PyTorch 1.6, in which vgg16's published weights are.
 #pragma once
 
 #include <filesystem>

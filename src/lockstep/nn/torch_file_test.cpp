@@ -188,11 +188,67 @@ TEST_F(TorchFile, WhatIsTakenAgainIsBounded) {
   EXPECT_THAT(refusal(again + "t."), HasSubstr("more than 4000000 places"));
 }
 
-TEST_F(TorchFile, OldAndForeignFilesSaySo) {
-  const auto path = folder_.path() / "old.pt";
-  std::ofstream(path, std::ios::binary) << std::string("\x80\x02\x8a\x0al\xfc\x9c", 7);
-  EXPECT_THAT(error_of([&] { read_weights(path); }), HasSubstr("before version 1.6"));
+// The format before PyTorch 1.6: magic number, version, machine, state dict, keys; then counts and numbers.
+std::string old_file(const std::string& state, const std::string& key = "0", int64_t count = 6,
+                     const std::string& little = "\x88") {
+  const std::string pickle = "\x80\x02";
+  const std::string magic = pickle + "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  std::string bytes = magic + pickle + "M\xe9\x03." + pickle + "}(" + text("protocol_version") + "M\xe9\x03" +
+                      text("little_endian") + little + "u." + state + pickle + "](" + text(key) + "e.";
+  bytes.append(reinterpret_cast<const char*>(&count), sizeof(count));
+  return bytes;
+}
+
+TEST_F(TorchFile, OldFilesAreRead) {
+  // Before version 0.4 tensors had no list of hooks.
+  const std::string storage =
+      "(" + text("storage") + global("torch", "FloatStorage") + text("0") + text("cpu") + small(6) + "NtQ";
+  const std::string first = state_dict(text("fc.weight") + global("torch._utils", "_rebuild_tensor") + "(" +
+                                       storage + small(0) + kTwoByThree + kStrides + "tR");
+  for (const std::string& state : {first, good()}) {
+    const auto path = folder_.write("old.pt", old_file(state) + numbers());
+    const SafetensorsFile file = read_weights(path);
+    ASSERT_EQ(file.tensors.size(), 1U);
+    EXPECT_EQ(file.tensors[0].first, "fc.weight");
+    EXPECT_TRUE(at::equal(file.tensors[0].second, torch::arange(6).to(at::kFloat).add(0.5).view({2, 3})));
+  }
+}
+
+TEST_F(TorchFile, BadOldFilesSaySo) {
+  const auto refusal = [&](const std::string& bytes) {
+    const auto path = folder_.write("old.pt", bytes);
+    return error_of([&] { read_weights(path); });
+  };
+  EXPECT_THAT(refusal(old_file(good()) + numbers(5)), HasSubstr("it ends inside its storage \"0\""));
+  EXPECT_THAT(refusal(old_file(good(), "0", int64_t{1} << 60)),
+              HasSubstr("it ends inside its storage \"0\""));
+  EXPECT_THAT(refusal(old_file(good(), "0", 5) + numbers()), HasSubstr("do not fit 6 numbers"));
+  EXPECT_THAT(refusal(old_file(good(), "1") + numbers()), HasSubstr("its storage \"1\" has no type"));
+  EXPECT_THAT(refusal(old_file(good(), "0", 6, "\x89") + numbers()), HasSubstr("big-endian"));
+  EXPECT_THAT(refusal(old_file("\x80\x02" + global("os", "system") + ".")), HasSubstr("\"os.system\""));
+  EXPECT_THAT(refusal(old_file(good()).substr(0, 40)), HasSubstr("its pickle is incomplete"));
   EXPECT_THAT(error_of([&] { read_weights(folder_.path() / "none.pt"); }), HasSubstr("No such file"));
+}
+
+// Every byte of a good old file set to other values, and every length.
+TEST_F(TorchFile, DamagedOldFilesEndInErrors) {
+  const std::string whole = old_file(good()) + numbers();
+  const auto path = folder_.path() / "old.pt";
+  const auto read = [&](const std::string& bytes) {
+    folder_.write("old.pt", bytes);
+    try {
+      read_weights(path);
+    } catch (const Error&) {
+    }
+  };
+  for (size_t length = 0; length < whole.size(); ++length) read(whole.substr(0, length));
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (const char value : {'\0', '\x01', '\x7f', '\xff', '.', 'Q'}) {
+      std::string bytes = whole;
+      bytes[at] = value;
+      read(bytes);
+    }
+  }
 }
 
 // Every byte of a good file set to other values, and every length: an Error or tensors, never a crash.

@@ -14,6 +14,7 @@
 #include "lockstep/nn/builtin.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/torch_file.h"
+#include "lockstep/nn/trained_weights.h"
 
 namespace lockstep::nn {
 namespace {
@@ -57,14 +58,9 @@ SafetensorsFile read_weights(const std::filesystem::path& path) {
   std::array<char, 4> head{};
   OpenFile(path, O_RDONLY).read_at(0, head);
   const std::string_view start(head.data(), head.size());
-  if (start.starts_with("\x80\x02\x8a")) {
-    throw Error(
-        ErrorCode::corrupt_data,
-        "\"" + path.string() + "\" has the format of PyTorch before version 1.6, which is not supported",
-        "load it in Python and save it again: torch.save(torch.load(FILE, weights_only=True), FILE)");
-  }
-  SafetensorsFile file =
-      start == std::string_view("PK\x03\x04", 4) ? read_torch_file(path) : read_safetensors(path);
+  SafetensorsFile file = start == std::string_view("PK\x03\x04", 4) || start.starts_with("\x80\x02\x8a")
+                             ? read_torch_file(path)
+                             : read_safetensors(path);
   take_off(file.tensors, "_orig_mod.");
   take_off(file.tensors, "module.");
   return file;
@@ -102,11 +98,8 @@ std::string builtin_network_of(const NamedTensors& tensors) {
 }
 
 std::string where_weights_are(const std::string& network) {
-  for (const BuiltinNetwork& builtin : builtin_networks()) {
-    if (builtin.name == network && builtin.weights != nullptr)
-      return std::string("PyTorch publishes ") + builtin.weights + ", trained on ImageNet";
-  }
-  return "";
+  if (!has_trained_weights(network)) return "";
+  return "--pretrained " + network + " takes those that PyTorch publishes, trained on ImageNet";
 }
 
 }  // namespace lockstep::nn

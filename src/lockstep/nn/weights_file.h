@@ -21,7 +21,7 @@ std::string not_finite(const NamedTensors& tensors);
 /// none.
 std::string builtin_network_of(const NamedTensors& tensors);
 
-/// Where trained weights of a built-in network are available, as a sentence for hints; empty if nobody
+/// How to start from the published weights of a built-in network, as a sentence for hints; empty if nobody
 /// publishes any.
 std::string where_weights_are(const std::string& network);
 

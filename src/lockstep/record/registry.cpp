@@ -149,8 +149,8 @@ void check_root(const std::filesystem::path& root) {
 }  // namespace
 
 std::filesystem::path RunRegistry::default_cache_folder() {
-  const std::filesystem::path folder = user_cache_folder();
-  return folder.empty() ? folder : folder / "lockstep" / "runs";
+  const std::filesystem::path folder = lockstep_cache_folder();
+  return folder.empty() ? folder : folder / "runs";
 }
 
 RunList RunRegistry::list(const std::vector<std::filesystem::path>& roots) const {

@@ -237,12 +237,14 @@ class Progress final : public View {
 
   Line last_line(const record::Event& event) const {
     Line line(terminal_.colour());
-    const double accuracy = record::number(event, "accuracy");
-    if (std::isfinite(accuracy)) {
+    const double accuracy = record::number(event, "accuracy"), test = record::number(event, "test_accuracy");
+    if (std::isfinite(accuracy))
       line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ")
-          .add(as_accuracy(accuracy), Tint::good)
-          .add(" after ");
-    }
+          .add(as_accuracy(accuracy), Tint::good);
+    if (std::isfinite(test))
+      line.add(std::isfinite(accuracy) ? ", test accuracy " : "test accuracy ")
+          .add(as_accuracy(test), Tint::good);
+    if (std::isfinite(accuracy) || std::isfinite(test)) line.add(" after ");
     const int64_t steps = history_.status().step, each = history_.status().steps_per_epoch;
     const bool whole_epochs = each == 0 || steps % each == 0;
     const int64_t count = whole_epochs ? history_.status().epoch : steps;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Judgement {
   std::string noun = "images";
   double accuracy = 0;
   double loss = 0;
+  std::optional<double> top5_accuracy = {};
   std::vector<std::string> classes;
   ConfusionMatrix confusion;
   int64_t mistake_count = 0;

@@ -67,6 +67,13 @@ std::string head_figures(const Report& report, const History& history) {
   if (report.judged)
     text += figure("accuracy", report.judgement.accuracy, small_percent(report.judgement.accuracy),
                    "on " + report.judgement.samples + ", loss " + as_loss(report.judgement.loss));
+  if (report.judged && report.judgement.top5_accuracy)
+    text += figure("top-5 accuracy", *report.judgement.top5_accuracy,
+                   small_percent(*report.judgement.top5_accuracy), "the class is among the five likeliest");
+  if (report.judged) {
+    const double f1 = mean_figures(class_figures(report.judgement.confusion, report.judgement.classes)).f1;
+    text += figure("macro F1", f1, fixed(f1, 4), "mean of all classes");
+  }
   if (!report.judged)
     text += figure("held-out accuracy", accuracy, small_percent(accuracy), "after the last step");
   const double best_step = record::number(said, "best_step");

@@ -31,6 +31,9 @@ void check_queue_options(const QueueOptions& options) {
                 "a mini-batch queue needs mini_batch_size, shards, read_ahead and threads of at least 1 "
                 "and a start of at least 0");
   }
+  if (!options.class_weights.empty() && options.augment.mixup > 0)
+    throw Error(ErrorCode::invalid_option, "mixup cannot be combined with weights of classes",
+                "leave out one of them");
   const std::vector<int64_t>& part = options.cut_out;
   if (!part.empty() && (part.size() != 2 || part[0] < 1 || part[1] < 1))
     throw Error(ErrorCode::invalid_option, "a mini-batch queue needs a cut_out of at least 1x1");
@@ -96,7 +99,8 @@ std::shared_ptr<Filling> MiniBatchFiller::open(Cursor cursor, const std::vector<
   const int64_t begin = shard_range(options_, range.count(), batch.shard_count, owned.begin).begin;
   const int64_t end = shard_range(options_, range.count(), batch.shard_count, owned.end - 1).end;
   filling->samples.assign(mini_batch.begin() + begin, mini_batch.begin() + end);
-  const Shard whole = room_for(mini_batch, end - begin);
+  Shard whole = room_for(mini_batch, end - begin);
+  whole.class_weights = class_weights(mini_batch, batch.target_count);
   connect(*filling, whole);
   batch.shards = cut_into_shards(whole, owned, options_, batch);
   return filling;
@@ -162,6 +166,26 @@ int64_t MiniBatchFiller::count_targets(std::span<const int64_t> samples) const {
                       : store.label(index) >= 0;
   }
   return count;
+}
+
+// Every worker adds the weights of all targets of the mini-batch, in their order.
+at::Tensor MiniBatchFiller::class_weights(std::span<const int64_t> mini_batch, int64_t targets) const {
+  const std::vector<double>& weights = options_.class_weights;
+  if (weights.empty()) return {};
+  const Datastore& store = images_->dataset().store();
+  double sum = 0;
+  const auto add = [&](int64_t label) { sum += label < 0 ? 0 : weights.at(static_cast<size_t>(label)); };
+  for (const int64_t index : mini_batch) {
+    if (store.labels_time_steps()) {
+      for (const int64_t label : store.time_step_labels(index)) add(label);
+    } else {
+      add(images_->label(index));
+    }
+  }
+  at::Tensor scaled = at::empty({static_cast<int64_t>(weights.size())}, at::kDouble);
+  const double scale = sum > 0 ? static_cast<double>(targets) / sum : 0;
+  for (size_t i = 0; i < weights.size(); ++i) scaled.data_ptr<double>()[i] = weights[i] * scale;
+  return scaled;
 }
 
 FillError MiniBatchFiller::read_piece(Filling& filling, int64_t piece, const std::stop_token& stop) const {

@@ -66,6 +66,7 @@ class MiniBatchFiller {
   int64_t waiting_reads() const;
   int64_t steps_of(int64_t index) const;
   int64_t count_targets(std::span<const int64_t> samples) const;
+  at::Tensor class_weights(std::span<const int64_t> mini_batch, int64_t targets) const;
   Shard room_for(std::span<const int64_t> mini_batch, int64_t count) const;
   void connect(Filling& filling, const Shard& whole) const;
   void read_sample(Filling& filling, int64_t position) const;

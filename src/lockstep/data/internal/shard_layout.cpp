@@ -56,7 +56,8 @@ std::vector<Shard> cut_into_shards(const Shard& whole, Range owned, const QueueO
                       .continues = part(whole.continues, rows),
                       .padded_left = whole.padded_left,
                       .mixed_target = part(whole.mixed_target, rows),
-                      .target_share = part(whole.target_share, rows)});
+                      .target_share = part(whole.target_share, rows),
+                      .class_weights = whole.class_weights});
   }
   return shards;
 }
@@ -71,7 +72,7 @@ Shard joined(std::span<const Shard> shards) {
                  whole.count * begin.stride(0) * begin.element_size();
     };
     const bool plain = !shard.input.defined() && !shard.lengths.defined() && !shard.samples.defined() &&
-                       !shard.mixed_target.defined();
+                       !shard.mixed_target.defined() && !shard.class_weights.defined();
     if (!plain || !follows(shard.images, first.images) || !follows(shard.target, first.target)) {
       throw Error(ErrorCode::internal,
                   "shard " + std::to_string(shard.index) + " does not follow the previous one in memory");

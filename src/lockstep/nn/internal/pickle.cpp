@@ -16,6 +16,7 @@ constexpr size_t kMostValues = 1'000'000;     // a tensor takes about 20
 constexpr size_t kMostStackings = 4'000'000;  // of values, memo lookups and marks: a tensor takes about 30
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kOldTensor = "torch._utils._rebuild_tensor";  // before PyTorch 0.4
 constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
 constexpr std::array<std::string_view, 10> kStorages{
     "torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage",  "torch.BFloat16Storage",
@@ -39,7 +40,7 @@ class PickleBytes {
  public:
   explicit PickleBytes(std::string_view bytes) : rest_(bytes) {}
 
-  bool empty() const { return rest_.empty(); }
+  std::string_view rest() const { return rest_; }
 
   std::string_view take(uint64_t count) {
     if (count > rest_.size()) refuse_pickle("its pickle is incomplete");
@@ -187,14 +188,16 @@ class PickleMachine {
       if (code == '.') break;
       step(code);
     }
-    if (!bytes_.empty()) refuse_pickle("bytes follow the end of its pickle");
     return memory_.result();
   }
+
+  std::string_view rest() const { return bytes_.rest(); }
 
  private:
   void global(const std::string& module, const std::string& name) {
     const std::string whole = module + "." + name;
-    if (whole != kOrderedDict && whole != kTensor && whole != kParameter && !is_storage(whole)) {
+    if (whole != kOrderedDict && whole != kTensor && whole != kOldTensor && whole != kParameter &&
+        !is_storage(whole)) {
       refuse_pickle("it names " + in_quotes(whole) + ", which a state dict does not need; it was not run");
     }
     memory_.push({.kind = Kind::global, .text = whole});
@@ -234,7 +237,7 @@ class PickleMachine {
     } else if (called.text == kParameter) {
       item(arguments, 0, Kind::tensor, "parameter");
       memory_.stack(arguments.items[0]);
-    } else if (called.text == kTensor) {
+    } else if (called.text == kTensor || called.text == kOldTensor) {
       item(arguments, 0, Kind::storage, "tensor");
       item(arguments, 1, Kind::integer, "tensor");
       item(arguments, 2, Kind::tuple, "tensor");
@@ -358,6 +361,17 @@ class PickleMachine {
 
 }  // namespace
 
-Pickle read_pickle(std::string_view bytes) { return PickleMachine(bytes).run(); }
+Pickle take_pickle(std::string_view& bytes) {
+  PickleMachine machine(bytes);
+  Pickle pickle = machine.run();
+  bytes = machine.rest();
+  return pickle;
+}
+
+Pickle read_pickle(std::string_view bytes) {
+  Pickle pickle = take_pickle(bytes);
+  if (!bytes.empty()) refuse_pickle("bytes follow the end of its pickle");
+  return pickle;
+}
 
 }  // namespace lockstep::nn

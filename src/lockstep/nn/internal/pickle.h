@@ -52,4 +52,7 @@ inline constexpr size_t kMostKeyBytes = 1024;       // in the key of a storage o
 /// value that is used again is not copied.
 Pickle read_pickle(std::string_view bytes);
 
+/// The pickle that the bytes begin with, which is taken off them; more may follow.
+Pickle take_pickle(std::string_view& bytes);
+
 }  // namespace lockstep::nn

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* kFolderName = ".lockstep-cache";
 
 std::filesystem::path users_place() {
-  const std::filesystem::path caches = user_cache_folder();
-  return caches.empty() ? caches : caches / "lockstep" / "images";
+  const std::filesystem::path caches = lockstep_cache_folder();
+  return caches.empty() ? caches : caches / "images";
 }
 
 // The folder in which `lockstep cache` makes them: beside images that are in a folder, and among the user's

@@ -56,9 +56,10 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
   const Options& options = manifest->options;
   const std::string folder = folder_of_run(events);
   const char* const hint = "name labelled images, FOLDER";
+  // Held-out samples decided which weights are the best, test samples decided nothing.
+  if (!options.test.empty()) return whole(options.test, "test", options, model);
   if (!options.validation.empty()) return whole(options.validation, "held-out", options, model);
   if (holds_out(options) && !folder.empty()) return split_off(folder, *manifest, model);
-  if (!options.test.empty()) return whole(options.test, "test", options, model);
   throw Error(ErrorCode::not_found,
               folder.empty() ? "the run does not say where its images are" : "the run held out no images",
               hint);

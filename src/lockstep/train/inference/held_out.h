@@ -16,9 +16,8 @@ struct HeldOut {
   std::vector<std::string> warnings = {};  ///< if they differ from those of the run
 };
 
-/// By a run's manifest and events: its --validation data, otherwise the samples that it split off, otherwise
-/// its
-/// --test data. Throws not_found if there are none, or if they are not at their place any more.
+/// By a run's manifest and events: its --test data, otherwise its --validation data, otherwise the samples
+/// that it split off. Throws not_found if there are none, or if they are not at their place any more.
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
                         const Model& model);
 

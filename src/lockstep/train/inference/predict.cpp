@@ -16,6 +16,7 @@
 #include "lockstep/train/inference/inference.h"
 #include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/planning/start_weights.h"
 #include "lockstep/train/step/first_instance.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/loop/ranks.h"
@@ -82,6 +83,7 @@ int64_t class_count(const nn::Network& network, const nn::SafetensorsFile& file)
 Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   Options options = with_expected_input(use.options, network, use.given);
   options.weights = use.weights.string();
+  options = with_input_of_weights(options, {.given = use.given});
   if (options.image_size == "auto") {
     throw Error(ErrorCode::invalid_option,
                 "the image size for the weights in \"" + options.weights + "\" is unknown",
@@ -248,12 +250,29 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
   return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm, rank_here)});
 }
 
+namespace {
+
+// Whether fewer than five classes come before the target; of equal scores the first class comes first, as for
+// the label.
+bool is_among_five(const Prediction& prediction) {
+  const auto target = static_cast<size_t>(prediction.target);
+  int64_t before = 0;
+  for (size_t i = 0; i < prediction.scores.size(); ++i) {
+    const double score = prediction.scores[i], own = prediction.scores[target];
+    before += score > own || (score == own && i < target);
+  }
+  return before < 5;
+}
+
+}  // namespace
+
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes) {
   Evaluation evaluation;
   evaluation.confusion.assign(classes.size(), std::vector<int64_t>(classes.size()));
-  int64_t correct = 0;
+  int64_t correct = 0, among_five = 0;
   for (const Prediction& prediction : predictions) {
     if (prediction.target < 0) continue;
+    among_five += is_among_five(prediction);
     ++evaluation.samples;
     correct += prediction.target == prediction.label;
     ++evaluation.confusion[static_cast<size_t>(prediction.target)][static_cast<size_t>(prediction.label)];
@@ -262,6 +281,8 @@ Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vecto
   const auto count = static_cast<double>(std::max<int64_t>(1, evaluation.samples));
   evaluation.loss /= count;
   evaluation.accuracy = static_cast<double>(correct) / count;
+  if (classes.size() >= kLeastClassesForTop5)
+    evaluation.top5_accuracy = static_cast<double>(among_five) / count;
   return evaluation;
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -99,9 +100,14 @@ std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset
 std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
                                 comm::Communicator& comm, int64_t rank_here = 0);
 
+/// From this number of classes on, the share of samples whose class is among the five with the highest scores
+/// is of interest.
+inline constexpr size_t kLeastClassesForTop5 = 10;
+
 struct Evaluation {
   double loss = 0;
   double accuracy = 0;
+  std::optional<double> top5_accuracy = {};  ///< with kLeastClassesForTop5 or more
   int64_t samples = 0;
   ConfusionMatrix confusion;
 };

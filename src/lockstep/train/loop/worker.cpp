@@ -20,6 +20,7 @@ data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, Batch
           .order = sample_order(plan.step),
           .augment = plan.data.augment,
           .cut_out = queue_cut(plan.data),
+          .class_weights = plan.data.class_weights,
           .start = {plan.length.first_epoch + (step - plan.length.first_step) / plan.length.steps_per_epoch,
                     (step - plan.length.first_step) % plan.length.steps_per_epoch},
           .epochs = plan.length.first_epoch + plan.length.max_epochs,

@@ -52,6 +52,10 @@ constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "
 enum class Kernels { auto_, engine };
 constexpr std::array<const char*, 2> enum_names(Kernels) { return {"auto", "engine"}; }
 
+/// balanced: a class counts as much as any other, however few samples it has.
+enum class ClassWeights { none, balanced };
+constexpr std::array<const char*, 2> enum_names(ClassWeights) { return {"none", "balanced"}; }
+
 /// Whether the last layer of a network keeps the weights of the file, or is replaced by a new one for the
 /// classes of the data.
 enum class Head { keep, new_ };

@@ -12,6 +12,7 @@
 #include "lockstep/data/image_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/options/choices.h"
 #include "lockstep/train/options/limits.h"
 #include "lockstep/train/options/mini_batch_size.h"
@@ -25,12 +26,13 @@ struct Options {
   // Network
   std::string network = "auto";
   std::string weights{};
+  std::string pretrained{};
   std::string image_size = "auto";
   data::Resize resize = data::Resize::stretch;
   std::string resize_to{};
   Color color = Color::auto_;
   data::Decode decode = data::Decode::exact;
-  std::string normalize = "none";
+  std::string normalize = "auto";
 
   // Transfer learning
   Head head = Head::keep;
@@ -45,6 +47,7 @@ struct Options {
   double validation_split = 0.1;
   int64_t validation_count_per_class = 0;
   data::Labels labels = data::Labels::folder;
+  ClassWeights class_weights = ClassWeights::none;
   std::string augment = "none";
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   data::SampleOrder sample_order = data::SampleOrder::lockstep;
@@ -133,6 +136,12 @@ struct Options {
     field("weights", self.weights, weights,
           "start from the weights in this file instead of random ones: safetensors, or a state dict saved by "
           "torch.save");
+    field(
+        "pretrained", self.pretrained, weights,
+        "start from the weights of this network that torchvision publishes, trained on ImageNet, with their "
+        "image size, cut, colours and normalisation, and with a new last layer (--head new) for other "
+        "classes; alone: of --network, or of resnet18; lockstep weights list shows all",
+        or_alone("auto", nn::has_trained_weights));
     field("image-size", self.image_size, weights,
           "HxW of the network's input, e.g. 28x28; auto: the size of the images if they all have one size, "
           "else their typical size up to 64x64, and 224x224 for larger ones");
@@ -152,7 +161,8 @@ struct Options {
     field("normalize", self.normalize, weights,
           "subtract M and divide by S, after pixels are divided by 255 (sequences are not); none; mean-std: "
           "mean and deviation of the training data; imagenet: torchvision's values; or M,S as numbers or "
-          "fractions (123/255), with a pair for each channel if they differ (M,S,M,S,M,S)");
+          "fractions (123/255), with a pair for each channel if they differ (M,S,M,S,M,S); auto: none, or "
+          "what the weights to start from were trained with, which must be given if their file is not known");
     field("Transfer learning");
     field("head", self.head, weights,
           "new: replace the last layer by one with random weights for the classes of the data; all other "
@@ -181,10 +191,16 @@ struct Options {
           between(0, kMostSamples));
     field("labels", self.labels, weights,
           "label of an image: the folder that directly contains it, or (top) the first folder below FOLDER");
+    field(
+        "class-weights", self.class_weights, weights,
+        "weights of the classes in the training loss; balanced: samples / (classes * samples of the class), "
+        "as in scikit-learn; the loss is the weighted mean over the mini-batch, as in PyTorch's "
+        "CrossEntropyLoss(weight=...). Losses of validation and test are not weighted");
     field("augment", self.augment, weights,
           "random changes of training images, with torchvision's names: none, or a comma-separated list of "
           "random-resized-crop[=LEAST] or random-crop (out of the larger images of --resize-to, which "
-          "random-crop needs), flip, flip-vertical, shift[=PIXELS], color-jitter[=B/C/S/H], "
+          "random-crop needs), flip, flip-vertical, shift[=PIXELS], rotation[=DEGREES], shear[=DEGREES], "
+          "scale[=LEAST/MOST], trivial-augment-wide, color-jitter[=B/C/S/H], "
           "random-erasing[=SHARE], mixup[=ALPHA]");
     field("shuffle", self.shuffle, weights, "when the samples are put into a new random order");
     field("sample-order", self.sample_order, weights,

@@ -65,9 +65,12 @@ struct DataPlan {
   int64_t least_time_steps = 0;  ///< that a mini-batch of sequences is padded to
   data::OnBadSample on_bad_sample = data::OnBadSample::fail;
   std::vector<std::string> classes;
-  int64_t train_count = 0;  ///< 0 where streamed
-  bool streamed = false;    ///< one pass over mini-batches that a program gives (TrainingRequest::stream),
-                            ///< which ends the run
+  std::vector<int64_t> class_counts;  ///< training samples of each class, or labelled time steps; empty where
+                                      ///< streamed
+  std::vector<double> class_weights;  ///< in the training loss; empty: all are equal
+  int64_t train_count = 0;            ///< 0 where streamed
+  bool streamed = false;  ///< one pass over mini-batches that a program gives (TrainingRequest::stream),
+                          ///< which ends the run
   int64_t validation_count = 0;
   int64_t test_count = 0;
   std::string listing_hash;           ///< of the training images, before the split; hexadecimal
@@ -84,6 +87,8 @@ struct DataPlan {
     field("least_time_steps", self.least_time_steps);
     field("on_bad_sample", self.on_bad_sample);
     field("classes", self.classes);
+    field("class_counts", self.class_counts);
+    field("class_weights", self.class_weights);
     field("train_count", self.train_count);
     field("streamed", self.streamed);
     field("validation_count", self.validation_count);

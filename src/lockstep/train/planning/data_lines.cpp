@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "lockstep/base/describe.h"
@@ -51,6 +52,21 @@ void add_sequence_lines(std::vector<PlanLine>& lines, const Plan& plan, const Pl
                    reasons.normalize == "mean-std" ? "of the training sequences" : "values as they are"});
 }
 
+// Few classes are listed, and of many the extremes.
+PlanLine class_line(const DataPlan& data) {
+  constexpr size_t kMostListed = 12;
+  const auto [least, most] = std::minmax_element(data.class_counts.begin(), data.class_counts.end());
+  const auto named = [&](std::vector<int64_t>::const_iterator count) {
+    return data.classes[static_cast<size_t>(count - data.class_counts.begin())] + " " + with_commas(*count);
+  };
+  std::vector<std::string> counts;
+  for (auto count = data.class_counts.begin(); count != data.class_counts.end(); ++count)
+    counts.push_back(named(count));
+  const std::string listed =
+      counts.size() <= kMostListed ? join(counts, ", ") : "from " + named(least) + " to " + named(most);
+  return {"per class", with_commas(*least) + (*least == *most ? "" : " to " + with_commas(*most)), listed};
+}
+
 }  // namespace
 
 std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
@@ -64,6 +80,12 @@ std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
                    (data.streamed ? "streamed" : with_commas(data.train_count)) + noun + ", " +
                        std::to_string(data.classes.size()) + " classes",
                    reasons.source.empty() ? "given" : reasons.source});
+  if (!data.class_counts.empty()) lines.push_back(class_line(data));
+  if (!data.class_weights.empty()) {
+    const auto [least, most] = std::minmax_element(data.class_weights.begin(), data.class_weights.end());
+    lines.push_back({"class weights", fixed(*least, 3) + " to " + fixed(*most, 3),
+                     "balanced: in the training loss, each class counts the same"});
+  }
   lines.push_back({"held out", with_commas(data.validation_count) + noun, reasons.validation});
   if (data.test_count > 0) lines.push_back({"test", with_commas(data.test_count) + noun, reasons.test});
   if (sequences) {

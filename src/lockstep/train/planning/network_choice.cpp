@@ -31,7 +31,7 @@ void put_on_new_head(nn::Network& network, NetworkPlan& plan, const Options& opt
     const std::string where = nn::where_weights_are(network.name());
     throw Error(ErrorCode::invalid_option,
                 "--head new keeps all trained layers except the last one, but there are no --weights",
-                "--weights FILE, safetensors or saved by PyTorch" + (where.empty() ? "" : "; " + where));
+                "--weights FILE, safetensors or saved by PyTorch" + (where.empty() ? "" : "; or " + where));
   }
   nn::Surgery surgery = nn::with_new_head(network, plan.input, options.drop_layers);
   network = std::move(surgery.network);

@@ -51,9 +51,21 @@ void check_sample_order(const Options& options) {
     refuse("--scale-with-workers: give the --mini-batch-size of all workers together");
 }
 
+void check_class_weights(const Options& options) {
+  if (options.class_weights == ClassWeights::none) return;
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_option, "--class-weights balanced cannot be combined with " + what,
+                "leave out one of them");
+  };
+  if (averages(options))
+    refuse("--exchange average: the replicas' losses are means of their own mini-batches");
+  if (data::Augment::parse(options.augment).mixup > 0) refuse("--augment mixup");
+}
+
 }  // namespace
 
 void check_combinations(const Options& options) {
+  check_class_weights(options);
   check_exchange(options);
   check_sample_order(options);
 }
@@ -69,6 +81,8 @@ void check_options_of_stream(const Options& options, bool gives_floats) {
   if (options.image_size != "auto" || !options.resize_to.empty() || options.color != Color::auto_)
     refuse("--image-size, --resize-to or --color",
            "let the iterator return images with the network's size and channels");
+  if (options.class_weights != ClassWeights::none)
+    refuse("--class-weights", "leave it out: the number of samples of each class is not known");
   if (options.keep_features == KeepFeatures::always) refuse("--keep-features always", "leave it out");
   if (options.resident == Resident::on) refuse("--resident on", "leave it out");
   if (options.sample_order != data::SampleOrder::lockstep)

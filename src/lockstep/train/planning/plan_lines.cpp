@@ -23,7 +23,7 @@ std::string start_advice(const Plan& plan) {
   const bool few_photographs =
       std::min(format.height, format.width) >= kPhotographSide && plan.data.train_count < kFewPhotographs;
   return few_photographs && plan.network.weights.empty() && !nn::where_weights_are(plan.network.name).empty()
-             ? "; with so few images, start from trained weights (--weights, --head new)"
+             ? "; with so few images, start from trained weights (--pretrained)"
              : "";
 }
 
@@ -33,6 +33,7 @@ std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons
   lines.push_back(
       {"network", network.name,
        reasons.network + "; " + with_commas(network.parameter_count) + " learnables" + start_advice(plan)});
+  if (!network.weights.empty()) lines.push_back({"weights", network.weights, reasons.weights});
   if (!network.fresh_layers.empty()) {
     const size_t dropped = network.dropped_layers.size();
     lines.push_back({"new head", join(network.fresh_layers, ", "),

@@ -19,6 +19,7 @@ struct PlanReasons {
   std::string image_size;
   std::string color;
   std::string normalize;  ///< the option
+  std::string weights;    ///< where the weights to start from come from
   std::string validation;
   std::string test;  ///< where the test data come from
   bool sorted_by_length = false;

@@ -11,6 +11,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/on_worker.h"
+#include "lockstep/train/planning/class_weights.h"
 #include "lockstep/train/planning/data_checks.h"
 #include "lockstep/train/planning/feature_choice.h"
 #include "lockstep/train/planning/fitting_batch.h"
@@ -26,8 +27,8 @@
 #include "lockstep/train/planning/sample_format.h"
 #include "lockstep/train/planning/sequence_data.h"
 #include "lockstep/train/planning/split.h"
+#include "lockstep/train/planning/start_weights.h"
 #include "lockstep/train/planning/this_machine.h"
-#include "lockstep/train/step/first_instance.h"
 #include "lockstep/train/step/recorded_shards.h"
 
 namespace lockstep::train {
@@ -102,6 +103,7 @@ FeatureRequest feature_request(const Options& options, const ThisMachine& machin
 PlanReasons reasons_of(const Options& options, const device::Inventory& inventory) {
   PlanReasons reasons;
   reasons.normalize = options.normalize;
+  reasons.weights = start_reason(options);
   reasons.test = options.test.empty() ? "given" : "from " + options.test;
   reasons.sorted_by_length = options.sort_by_length;
   reasons.shards_given = options.shards > 0;
@@ -124,9 +126,12 @@ class Preparation {
         machine_(this_machine(request, options_)),
         resident_(asked.resident) {
     check_values(asked);
-    if (request.network.empty() && asked.network == "auto") return;
-    prepared_.network = request.network.empty() ? nn::find_network(asked.network) : request.network;
-    options_ = with_expected_input(options_, prepared_.network, request.given);
+    options_ = completed(options_, request.network, {.given = request.given, .earlier = earlier});
+    if (!request.network.empty()) {
+      prepared_.network = request.network;
+    } else if (options_.network != "auto") {
+      prepared_.network = nn::find_network(options_.network);
+    }
   }
 
   Prepared make() {
@@ -212,6 +217,10 @@ class Preparation {
     plan_.data.train_count = plan_.data.streamed ? 0 : sets_.train.size();
     plan_.data.validation_count = sets_.validation.size();
     plan_.data.test_count = sets_.test.size();
+    if (plan_.data.streamed) return;
+    plan_.data.class_counts = count_classes(sets_.train);
+    if (options_.class_weights == ClassWeights::balanced)
+      plan_.data.class_weights = balanced_weights(plan_.data.class_counts);
   }
 
   void arrange_sequences() {
@@ -230,6 +239,7 @@ class Preparation {
     const data::ImageFormat& format = plan_.data.format;
     reasons_.network = request_.network.empty() ? "asked for" : "given";
     if (prepared_.network.empty()) std::tie(prepared_.network, reasons_.network) = default_network(format);
+    options_.head = head_for(options_, sets_.train.classes(), {.given = request_.given, .earlier = earlier_});
     NetworkChoice choice =
         make_network(prepared_.network, network_input(sets_.train, format), options_, plan_.step);
     prepared_.network = std::move(choice.network);
@@ -295,7 +305,9 @@ class Preparation {
 
   void normalize() {
     Normalization found;
-    if (options_.normalize != "mean-std") {
+    if (earlier_ != nullptr) {
+      found = {earlier_->data.mean, earlier_->data.deviation};
+    } else if (options_.normalize != "mean-std") {
       found = parse_normalization(options_.normalize, plan_.data.format.channels);
     } else if (!dry_) {
       found = measure_mean_std(*prepared_.train, request_.stop);

@@ -34,8 +34,6 @@ void check_weights_are_there(const nn::Network& network, const std::string& file
 
 Options with_expected_input(const Options& options, const nn::Network& network,
                             const std::vector<std::string>& given) {
-  Options filled = options;
-  const Options defaults;
   const Json expected = nn::expected_input(network);
   for (const auto& [name, value] : expected.items()) {
     const bool known = name == "image-size" || name == "resize" || name == "resize-to" || name == "color" ||
@@ -44,6 +42,14 @@ Options with_expected_input(const Options& options, const nn::Network& network,
       throw Error(ErrorCode::invalid_option,
                   "\"input\" of network \"" + network.name() + "\" has no entry \"" + name + "\"",
                   "known are image-size, resize, resize-to, color, normalize");
+  }
+  return with_input(options, expected, given);
+}
+
+Options with_input(const Options& options, const Json& expected, const std::vector<std::string>& given) {
+  Options filled = options;
+  const Options defaults;
+  for (const auto& [name, value] : expected.items()) {
     const bool asked = std::find(given.begin(), given.end(), name) != given.end() ||
                        field_text(options, name) != field_text(defaults, name);
     if (!asked) set_field(filled, name, value.get<std::string>());

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/json.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
@@ -21,5 +22,8 @@ void check_weights_are_there(const nn::Network& network, const std::string& file
 /// were given.
 Options with_expected_input(const Options& options, const nn::Network& network,
                             const std::vector<std::string>& given);
+
+/// `options` with the values of `expected`, texts by option, except for options that were given.
+Options with_input(const Options& options, const Json& expected, const std::vector<std::string>& given);
 
 }  // namespace lockstep::train

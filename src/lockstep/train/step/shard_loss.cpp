@@ -13,8 +13,12 @@
 namespace lockstep::train {
 namespace {
 
-// With mixup: the losses of the two targets, each times its share.
+// With mixup: the losses of the two targets, each times its share. With weights of classes: PyTorch's
+// weighted loss, whose divisor is in the weights.
 at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
+  if (shard.class_weights.defined())
+    return at::cross_entropy_loss(logits, target, shard.class_weights.to(logits.options()),
+                                  at::Reduction::Sum, nn::kNoClass);
   if (!shard.mixed_target.defined()) return nn::cross_entropy_sum(logits, target);
   const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
   const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);

@@ -33,7 +33,8 @@ data::Shard part_of_shard(const data::Shard& shard, Range part) {
           .lengths = rows(shard.lengths),
           .continues = rows(shard.continues),
           .mixed_target = rows(shard.mixed_target),
-          .target_share = rows(shard.target_share)};
+          .target_share = rows(shard.target_share),
+          .class_weights = shard.class_weights};
 }
 
 std::vector<at::Tensor> part_of_rows(const std::vector<at::Tensor>& all, Range part) {
@@ -155,7 +156,7 @@ ShardResult ShardRunner::train(NetworkCopy& copy, const data::Shard& shard, int6
 
 std::optional<ShardResult> ShardRunner::train_recorded(const data::Shard& shard, int64_t target_count) {
   if (!recorded_.is_on() || options_.accumulate > 1 || take_early_ != nullptr || shard.input.defined() ||
-      shard.lengths.defined() || shard.mixed_target.defined())
+      shard.lengths.defined() || shard.mixed_target.defined() || shard.class_weights.defined())
     return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   begin_training(own_);
@@ -247,7 +248,8 @@ ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
   }
   take_early_ = nullptr;
   kept_apart_.emplace(shard.count, layers_keep_apart_ && pieces == 1 && !shard.mixed_target.defined() &&
-                                       !shard.input.defined() && !alone.mixed());
+                                       !shard.class_weights.defined() && !shard.input.defined() &&
+                                       !alone.mixed());
   return result;
 }
 
