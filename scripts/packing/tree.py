@@ -82,6 +82,7 @@ class Tree:
             elf.lower_versions(carried / name)
             if self.build.arrow not in path.parents:
                 self._add_debian_licence(path)
+        self._add_debian_licence(pathlib.Path("libarchive.a"))  # is linked into the programs
         for path in carried.iterdir():
             need = elf.Needs(path)
             if not need.search_path and any((carried / name).exists() for name in need.libraries):
