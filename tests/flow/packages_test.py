@@ -102,6 +102,10 @@ class Packages(unittest.TestCase):
         self.assertRegex(done(lockstep, "--version"), r"^lockstep \d+\.\d+\.\d+")
         self.assertEqual(done(folder / "bin/python", "-m", "lockstep", "--version"), done(lockstep, "--version"))
         self.train(lockstep, env={"HOME": str(self.folder)})
+        said = done(lockstep, "doctor", env={"HOME": str(self.folder)})
+        self.assertRegex(said, r"package +wheel\n")
+        has_plug_in = (site / "lockstep/lib/lockstep/liblockstep_cuda.so").exists()
+        self.assertIn("pip install 'lockstep[nvjpeg]'" if has_plug_in else "no CUDA plug-in, so", said)
         self.check_loaded(site / "lockstep/lib/lockstep/lockstep-engine", site, tree.Build(BUILD).libtorch)
         done(runs.ROOT / "scripts/package", "check", self.wheel)
         self.assertIn("manylinux_2_34", self.wheel.name)
@@ -139,6 +143,33 @@ class Packages(unittest.TestCase):
         if not runs.IS_LONG:
             return
         self.assertEqual(package("wheel", self.folder / "again").read_bytes(), self.wheel.read_bytes())
+
+    # -------------------------------------------------------------- Debian's package
+
+    def test_deb(self):
+        packed = package("deb", self.folder / "dist")
+        version = tree.Build(BUILD).version
+        self.assertEqual(done("dpkg-deb", "--field", packed, "Version").strip(), version)
+        depends = done("dpkg-deb", "--field", packed, "Depends")
+        for library in ("libc6 (>= ", "libtiff6 (>= ", "libsodium23", "libzip4"):
+            self.assertIn(library, depends)
+        done(runs.ROOT / "scripts/package", "check", packed)
+        done("dpkg-deb", "--extract", packed, self.folder / "deb")
+        packed.unlink()
+        usr = self.folder / "deb/usr"
+        self.train(usr / "bin/lockstep", env={})
+        said = done(usr / "bin/lockstep", "doctor", env={})
+        self.assertRegex(said, r"package +deb\n")
+        self.assertIn("no CUDA plug-in, so this program trains on CPUs only: this deb is for CPUs", said)
+        for file in ("bash-completion/completions/lockstep", "zsh/vendor-completions/_lockstep",
+                     "fish/vendor_completions.d/lockstep.fish", "man/man1/lockstep-train.1.gz",
+                     "doc/lockstep/copyright", "doc/lockstep/changelog.gz"):
+            self.assertTrue((usr / "share" / file).is_file(), file)
+        shutil.rmtree(self.folder / "deb")
+
+    def test_the_changes_begin_with_this_version(self):
+        first = re.search(r"^## (\S+?),? ", (runs.ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+        self.assertEqual(first[1], tree.Build(BUILD).version)
 
     # -------------------------------------------------------------- the tarball
 
