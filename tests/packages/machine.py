@@ -4,6 +4,7 @@ import os
 import pathlib
 import shlex
 import shutil
+import socket
 import subprocess
 import time
 
@@ -41,6 +42,7 @@ class Machine:
         for place in ("dev/shm", *(f"given/{path.name}" for path in given)):
             (self.root / place).mkdir(parents=True, exist_ok=True)
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
+        (self.root / "etc/hosts").write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")  # as an installer does
         if CERTIFICATES.exists():  # a proxy's certificate too
             shutil.copy(CERTIFICATES, self.root / CERTIFICATES.relative_to("/"))
 
