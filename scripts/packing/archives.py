@@ -53,7 +53,7 @@ def write_wheel(tree, folder, level):
             entry = zipfile.ZipInfo(name, moment)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o100755 if is_executable else 0o100644) << 16
-            archive.writestr(entry, content)
+            archive.writestr(entry, content, compresslevel=level)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={digest},{len(content)}\n")
         for file, name, is_executable in tree.files():

@@ -51,10 +51,11 @@ class Build:
 
 class Tree:
     """The installed files in `folder`. `site` leads from there to the folder that will hold torch/ and nvidia/: ".."
-    in a wheel, "." in a tarball."""
+    in a wheel, "." elsewhere. `kind` is the package's name in scripts/package; a deb carries none of Debian's
+    libraries."""
 
-    def __init__(self, build, folder, site):
-        self.build, self.folder, self.site = build, folder, site
+    def __init__(self, build, folder, site, kind):
+        self.build, self.folder, self.site, self.kind = build, folder, site, kind
         self._install()
         self._carry()
         self._set_search_paths()
@@ -68,6 +69,8 @@ class Tree:
                  "scripts/build release makes what is missing")
         (self.folder / LICENCES).mkdir(parents=True)
         shutil.copy(ROOT / "LICENSE", self.folder / LICENCES / "lockstep")
+        # By which `lockstep doctor` tells how to get what is missing.
+        (self.folder / "share/lockstep/package").write_text(f"{self.kind}\n")
 
     def programs(self):
         return [self.folder / "bin/lockstep", *sorted(path for path in (self.folder / PLUG_INS).iterdir() if
@@ -77,11 +80,14 @@ class Tree:
         carried = self.folder / CARRIED
         carried.mkdir()
         for name, path in sorted(self._foreign_libraries().items()):
+            if self.kind == "deb" and self.build.arrow not in path.parents:
+                continue
             shutil.copy(path.resolve(), carried / name)
             os.chmod(carried / name, 0o755)
             elf.lower_versions(carried / name)
             if self.build.arrow not in path.parents:
                 self._add_debian_licence(path)
+        self._add_debian_licence(pathlib.Path("libarchive.a"))  # is linked into the programs
         for path in carried.iterdir():
             need = elf.Needs(path)
             if not need.search_path and any((carried / name).exists() for name in need.libraries):
@@ -143,7 +149,7 @@ class Tree:
             for path in libtorch.glob(pattern):
                 target = self.folder / path.relative_to(libtorch)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if path.stat().st_dev == self.folder.stat().st_dev:
+                if path.stat().st_dev == self.folder.stat().st_dev and self.kind != "deb":  # whose files get new times
                     os.link(path, target)
                 else:
                     shutil.copy(path, target)

@@ -29,7 +29,7 @@ class Light(unittest.TestCase):
             os.mkdir(source)
             with open(os.path.join(source, "file"), "w", encoding="ascii") as file:
                 file.write("text")
-            for arguments, status in ((["--version"], 0), (["--help"], 0), (["train", "--help"], 0),
+            for arguments, status in ((["--version"], 0), (["completion", "zsh"], 0), (["--help"], 0), (["train", "--help"], 0),
                                       (["help", "predict"], 0), (["trian"], 2), (["train"], 2),
                                       (["train", "x", "--workers", "-1"], 2),
                                       (["copy", source, os.path.join(folder, "copy")], 0), (["bench"], 0),

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "lockstep/base/file.h"
+
 namespace lockstep {
 
 std::optional<std::filesystem::path> find_companion(const char* file_name) {
@@ -15,6 +17,16 @@ std::optional<std::filesystem::path> find_companion(const char* file_name) {
 
 std::filesystem::path find_plug_in(const char* file_name) {
   return find_companion(file_name).value_or(file_name);
+}
+
+std::string package_kind() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* prefix : {"..", "../.."}) {  // from bin and from lib/lockstep
+    const std::string kind = first_line_of(program / prefix / "share/lockstep/package");
+    if (!kind.empty()) return kind;
+  }
+  return "";
 }
 
 }  // namespace lockstep

@@ -28,11 +28,11 @@ struct BenchOptions {
 
 std::filesystem::path own_path() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
-/// The folder beside the installed program, or the one in the sources that this program was built from.
+/// The folder beside the installed program, or the one in the sources if this program is in build/PRESET/bin.
 std::filesystem::path find_script() {
   const std::filesystem::path prefix = own_path().parent_path().parent_path();
   const std::vector<std::filesystem::path> places{prefix / "share" / "lockstep" / "bench" / "cpu",
-                                                  LOCKSTEP_SOURCE_BENCH "/cpu"};
+                                                  prefix.parent_path().parent_path() / "bench" / "cpu"};
   for (const std::filesystem::path& place : places) {
     if (std::filesystem::exists(place)) return place;
   }

@@ -172,6 +172,22 @@ const std::vector<Verb>& builtin_verbs() {
                   "comparison with PyTorch needs scripts/setup --peers.",
        .fields = bench_fields,
        .run = run_bench},
+      {.name = "completion",
+       .words = "bash|zsh|fish",
+       .summary = "write a script with which a shell completes commands and options",
+       .details =
+           "Packages install these scripts. Without a package, read it at the start of a shell: in bash "
+           "source <(lockstep completion bash), in zsh source <(lockstep completion zsh) after compinit, "
+           "in fish lockstep completion fish | source.",
+       .fields = no_fields,
+       .run = run_completion},
+      {.name = "shell-files",
+       .words = "FOLDER",
+       .summary = "write the man pages, and the completions of all shells, into a folder",
+       .details = "",
+       .fields = no_fields,
+       .run = run_shell_files,
+       .hidden = true},
       {.name = "bench-limits",
        .words = "",
        .summary = "measure multiply-adds, matrix products and bytes per second, on one core and on all",

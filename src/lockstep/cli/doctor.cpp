@@ -1,16 +1,19 @@
 #include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <archive.h>
+#include <dlfcn.h>
 #include <jconfig.h>
 #include <spng.h>
 #include <torch/version.h>
 #include <zlib.h>
 
 #include "lockstep/base/json.h"
+#include "lockstep/base/plug_in.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/device/gpu_plug_in.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/object_store.h"
 
@@ -45,6 +48,18 @@ std::vector<Library> libraries() {
        "s3://, gs:// and abfss://, loaded when needed"}};
 }
 
+// Of a wheel, where pip puts NVIDIA's libraries beside it, or elsewhere on the loader's path.
+bool has_nvjpeg() {
+  constexpr const char* kName = "libnvjpeg.so.13";
+  return find_companion((std::string("../../../nvidia/cu13/lib/") + kName).c_str()) ||
+         ::dlopen(kName, RTLD_LAZY | RTLD_LOCAL) != nullptr;
+}
+
+std::string package_text() {
+  const std::string kind = package_kind();
+  return kind.empty() ? "none: built here" : kind;
+}
+
 // What is missing, and how to add it.
 std::vector<std::string> advice(const device::Inventory& inventory) {
   std::vector<std::string> lines;
@@ -56,6 +71,11 @@ std::vector<std::string> advice(const device::Inventory& inventory) {
   if (inventory.vector_units.empty())
     lines.push_back("the processor has no AVX2, so training is slow: use another machine if you can");
   if (inventory.gpus.empty()) lines.push_back("no GPU, so training runs on the CPU: " + inventory.gpu_hint);
+  if (!find_companion(device::kGpuPlugIn))
+    lines.push_back("no CUDA plug-in, so this program trains on CPUs only: " +
+                    device::how_to_get_gpu_plug_in());
+  else if (package_kind() == "wheel" && !has_nvjpeg())
+    lines.push_back("no nvJPEG, so --decode gpu is refused: python -m pip install 'lockstep[nvjpeg]'");
   if (io::inspect_cloud().library == nullptr)
     lines.push_back("no s3://, gs:// and abfss://: " + io::inspect_cloud().note + "; " +
                     io::inspect_cloud().hint);
@@ -71,7 +91,8 @@ std::string inventory_text(const device::Inventory& inventory, int width) {
                          : " of " + std::to_string(inventory.cores_online) + ": " + inventory.cores_reason)},
       {"vector units",
        inventory.vector_units.empty() ? "none (no AVX2)" : join(inventory.vector_units, ", ")},
-      {"memory", as_bytes(inventory.memory_bytes)}};
+      {"memory", as_bytes(inventory.memory_bytes)},
+      {"package", package_text()}};
   for (const device::Gpu& gpu : inventory.gpus) {
     rows.push_back({"GPU " + std::to_string(gpu.index),
                     gpu.name + ", " + as_bytes(gpu.memory_bytes) + ", compute capability " + gpu.capability});
@@ -100,6 +121,7 @@ Json inventory_json(const device::Inventory& inventory) {
                             {"memory_bytes", gpu.memory_bytes},
                             {"capability", gpu.capability}});
   }
+  json["package"] = package_kind();
   json["gpu_note"] = inventory.gpu_note;
   for (const Library& library : libraries()) json["libraries"][library.name] = library.version;
   json["missing"] = advice(inventory);

@@ -20,6 +20,17 @@ std::string entry(const std::string& label, const std::string& text, int column,
   return line + wrap(text, width - column, column) + "\n";
 }
 
+std::string as_sentence(std::string text) {
+  if (text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text + ".";
+}
+
+}  // namespace
+
+const char* const kWhatItIs =
+    "Lockstep trains networks to classify images and sequences, on all cores or GPUs of a machine. The "
+    "weights are the same, bit for bit, for any number of workers.";
+
 std::string value_word(const FieldInfo& field) {
   if (field.type == "switch") return "";
   if (field.type == "integer") return " N";
@@ -29,12 +40,18 @@ std::string value_word(const FieldInfo& field) {
   return " " + field.type;
 }
 
-std::string as_sentence(std::string text) {
-  if (text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
-  return text + ".";
+std::string field_help(const FieldInfo& field) {
+  std::string help = field.help;
+  if (!field.alias().empty()) help += "; also --" + field.alias();
+  if (field.type != "switch" && !field.default_text.empty()) help += " (default: " + field.default_text + ")";
+  if (field.type == "switch" && field.default_text == "true")
+    help += " (on by default; --" + field.name + "=false turns it off)";
+  return help;
 }
 
-}  // namespace
+std::string verb_text(const Verb& verb) {
+  return as_sentence(verb.summary) + (verb.details.empty() ? "" : " ") + verb.details;
+}
 
 std::string usage_line(const Verb& verb) {
   const std::string words = verb.words.empty() ? "" : " " + verb.words;
@@ -66,10 +83,7 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
   for (const Verb& verb : verbs) {
     if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
   }
-  std::string text = wrap(
-      "Lockstep trains networks to classify images and sequences, on all cores or GPUs of a machine. The "
-      "weights are the same, bit for bit, for any number of workers.",
-      width, 0);
+  std::string text = wrap(kWhatItIs, width, 0);
   text += "\n\nusage: lockstep COMMAND ...\n\n";
   for (const Verb& verb : verbs) {
     if (!verb.hidden) text += entry(verb.name + " " + verb.words, verb.summary, column, width);
@@ -83,20 +97,12 @@ std::string program_help(const std::vector<Verb>& verbs, int width) {
 }
 
 std::string verb_help(const Verb& verb, int width) {
-  std::string text =
-      usage_line(verb) + "\n\n" +
-      wrap(as_sentence(verb.summary) + (verb.details.empty() ? "" : " ") + verb.details, width, 0) + "\n";
+  std::string text = usage_line(verb) + "\n\n" + wrap(verb_text(verb), width, 0) + "\n";
   std::string section;
   for (const FieldInfo& field : verb.fields()) {
     if (field.section != section) text += "\n" + field.section + ":\n";
     section = field.section;
-    std::string help = field.help;
-    if (!field.alias().empty()) help += "; also --" + field.alias();
-    if (field.type != "switch" && !field.default_text.empty())
-      help += " (default: " + field.default_text + ")";
-    if (field.type == "switch" && field.default_text == "true")
-      help += " (on by default; --" + field.name + "=false turns it off)";
-    text += entry("--" + field.name + value_word(field), help, kOptionColumn, width);
+    text += entry("--" + field.name + value_word(field), field_help(field), kOptionColumn, width);
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// The help screens, wrapped to the terminal.
+// The help screens, wrapped to the terminal, and the texts that man pages share with them.
 #pragma once
 
 #include <string>
@@ -7,6 +7,18 @@
 #include "lockstep/cli/verb.h"
 
 namespace lockstep::cli {
+
+/// Two sentences.
+extern const char* const kWhatItIs;
+
+/// What follows an option's name, with a space before it: " N", or nothing after a switch.
+std::string value_word(const FieldInfo& field);
+
+/// What an option means, with its other name and its default.
+std::string field_help(const FieldInfo& field);
+
+/// What a command does, in sentences.
+std::string verb_text(const Verb& verb);
 
 /// What the program is, its commands, and an example.
 std::string program_help(const std::vector<Verb>& verbs, int width);

@@ -10,6 +10,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
+#include "lockstep/cli/build_text.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/verbs.h"
@@ -71,7 +72,7 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Ru
            const Verb*& verb) {
   const std::string first = arguments.empty() ? "--help" : arguments.front();
   if (first == "--version") {
-    console.print("lockstep " + std::string(version()) + "\n");
+    console.print("lockstep " + std::string(version()) + "\n" + build_text() + "\n");
     return 0;
   }
   if (first == "--help" || first == "-h" || (first == "help" && arguments.size() == 1)) {

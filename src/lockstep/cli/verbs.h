@@ -82,6 +82,9 @@ int run_bench_all_reduce(const Call& call, Console& console);
 std::vector<FieldInfo> bench_ranks_fields();
 int run_bench_ranks(const Call& call, Console& console);
 
+int run_completion(const Call& call, Console& console);
+int run_shell_files(const Call& call, Console& console);
+
 int run_options_markdown(const Call& call, Console& console);
 
 }  // namespace lockstep::cli

@@ -1,7 +1,8 @@
 #include "lockstep/cuda/flat_kernels.h"
 
 namespace lockstep::cuda {
-namespace {
+// Not anonymous: nvcc would name that after the folder of this file, and two builds would differ.
+namespace flat {
 
 constexpr int kThreads = 256;
 constexpr int64_t kMostThreadBlocks = 4096;
@@ -39,7 +40,9 @@ __global__ void sums_of_squares(const T* values, int64_t count, int64_t block, d
 
 int64_t thread_blocks(int64_t threads) { return (threads + kThreads - 1) / kThreads; }
 
-}  // namespace
+}  // namespace flat
+
+using namespace flat;
 
 template <class T>
 void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second,

@@ -6,11 +6,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/plug_in.h"
 #include "lockstep/base/text.h"
+#include "lockstep/device/gpu_plug_in.h"
 
 namespace lockstep::device {
 namespace {
-
-constexpr const char* kFileName = "liblockstep_cuda.so";
 
 GpuState none(std::string note, std::string hint) {
   return {.gpus = {}, .note = std::move(note), .hint = std::move(hint), .library = nullptr};
@@ -20,7 +19,7 @@ GpuState look() {
   if (::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) {
     return none("no NVIDIA driver on this machine", "a GPU needs NVIDIA's driver, version 580 or newer");
   }
-  return open_gpu_library(find_plug_in(kFileName));
+  return open_gpu_library(find_plug_in(kGpuPlugIn));
 }
 
 }  // namespace
@@ -31,8 +30,8 @@ GpuState open_gpu_library(const std::filesystem::path& file) {
   if (plug_in == nullptr) {
     const std::string why = ::dlerror();
     if (why.starts_with(file.string() + ": cannot open shared object file")) {
-      return none("the CUDA plug-in " + std::string(kFileName) + " is not beside the program",
-                  "build on a machine with the CUDA 13 toolkit: configuring says whether it was found");
+      return none("the CUDA plug-in " + std::string(kGpuPlugIn) + " is not beside the program",
+                  how_to_get_gpu_plug_in());
     }
     return none(
         "the CUDA plug-in cannot be opened: " + first_line(why),

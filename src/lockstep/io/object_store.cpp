@@ -17,6 +17,13 @@ namespace {
 
 constexpr const char* kFileName = "liblockstep_object_store.so";
 
+std::string how_to_get() {
+  return package_kind().empty()
+             ? "run scripts/setup, which installs Apache Arrow, then build again"
+             : "install a package that has it: scripts/package makes one where scripts/setup "
+               "has installed Apache Arrow";
+}
+
 CloudState look() {
   const std::filesystem::path file = find_plug_in(kFileName);
   // Never closed: its objects live as long as the process.
@@ -27,10 +34,9 @@ CloudState look() {
       return {
           nullptr,
           "cannot find the library for object stores, " + std::string(kFileName) + ", next to the program",
-          "run scripts/setup, which installs Apache Arrow, then build again"};
+          how_to_get()};
     }
-    return {nullptr, "cannot open the library for object stores: " + why,
-            "run scripts/setup, which installs Apache Arrow, then build again"};
+    return {nullptr, "cannot open the library for object stores: " + why, how_to_get()};
   }
   const auto get = reinterpret_cast<const CloudLibrary* (*)()>(::dlsym(library, kCloudLibrarySymbol));
   if (get == nullptr)
