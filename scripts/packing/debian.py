@@ -12,6 +12,7 @@ from packing import elf, tree
 HOME = "usr/lib/lockstep"
 # What a program that uses the library is built with, besides Debian's libraries.
 COMPILER = ("g++", "cmake", "nlohmann-json3-dev", "libarchive-dev")
+# `weights get` and `data get` open libcurl, without which all else works.
 CONTROL = """\
 Package: lockstep
 Version: {version}
@@ -19,6 +20,7 @@ Architecture: amd64
 Maintainer: the Lockstep project <lockstep@localhost>
 Installed-Size: {kilobytes}
 Depends: {depends}
+Recommends: ca-certificates, libcurl4
 Suggests: {suggests}
 Section: science
 Priority: optional

@@ -205,12 +205,6 @@ at::ScalarType type_of(const Call& call) {
                                                                : at::ScalarType::Undefined;
 }
 
-ConvolutionSteps steps_of(const Call& call) {
-  const auto list = [](c10::SymIntArrayRef values) { return C10_AS_INTARRAYREF_SLOW(values).vec(); };
-  return {list(call.stride), list(call.padding), list(call.dilation),
-          call.groups.guard_int(__FILE__, __LINE__)};
-}
-
 at::Tensor convolve(const Call& call, Joined joined) {
   const auto& [input, weight, bias, stride, padding, dilation, groups] = call;
   const at::ScalarType type = type_of(call);
@@ -221,7 +215,8 @@ at::Tensor convolve(const Call& call, Joined joined) {
   if (!steps) {
     const bool known = input.is_cpu() && type != at::ScalarType::Undefined;
     if (!known) ShardsTogether::mix();
-    if (ShardsTogether::count() > 1) return engine_convolution(input, weight, own_bias, steps_of(call), type);
+    if (ShardsTogether::count() > 1)
+      return engine_convolution(input, weight, own_bias, {stride, padding, dilation, groups}, type);
     return at::conv2d_symint(input, weight, bias, stride, padding, dilation, groups);
   }
   const at::Tensor ordered = input.to(type).contiguous(at::MemoryFormat::ChannelsLast);

@@ -26,14 +26,15 @@ class EngineConvolution : public torch::autograd::Function<EngineConvolution> {
     const at::Tensor own_weight = weight.to(input.scalar_type());
     const auto own_bias = bias ? std::optional(bias->to(input.scalar_type())) : std::nullopt;
     context->save_for_backward({input, own_weight});
-    context->saved_data["stride"] = steps.stride;
-    context->saved_data["padding"] = steps.padding;
-    context->saved_data["dilation"] = steps.dilation;
-    context->saved_data["groups"] = steps.groups;
+    const auto list = [](c10::SymIntArrayRef values) { return C10_AS_INTARRAYREF_SLOW(values).vec(); };
+    context->saved_data["stride"] = list(steps.stride);
+    context->saved_data["padding"] = list(steps.padding);
+    context->saved_data["dilation"] = list(steps.dilation);
+    context->saved_data["groups"] = steps.groups.guard_int(__FILE__, __LINE__);
     context->saved_data["bias"] = bias.has_value();
     return shard_by_shard(input, [&](const at::Tensor& shard) {
-      return at::conv2d(shard, own_weight, own_bias, steps.stride, steps.padding, steps.dilation,
-                        steps.groups);
+      return at::conv2d_symint(shard, own_weight, own_bias, steps.stride, steps.padding, steps.dilation,
+                               steps.groups);
     });
   }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -11,10 +10,10 @@ namespace lockstep::kernels {
 
 /// The other arguments of at::conv2d.
 struct ConvolutionSteps {
-  std::vector<int64_t> stride;
-  std::vector<int64_t> padding;
-  std::vector<int64_t> dilation;
-  int64_t groups;
+  c10::SymIntArrayRef stride;
+  c10::SymIntArrayRef padding;
+  c10::SymIntArrayRef dilation;
+  const c10::SymInt& groups;
 };
 
 /// at::conv2d in `type` of each shard of the batch (ShardsTogether), whose gradients by weight and bias are

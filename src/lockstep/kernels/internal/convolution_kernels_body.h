@@ -8,7 +8,7 @@
 #include "lockstep/kernels/internal/places.h"
 #include "lockstep/kernels/internal/pointwise.h"
 #include "lockstep/kernels/internal/processor.h"
-#include "lockstep/kernels/internal/winograd.h"
+#include "lockstep/kernels/internal/winograd_blocks.h"
 
 namespace lockstep::kernels {
 namespace {
