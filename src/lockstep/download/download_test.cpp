@@ -38,11 +38,11 @@ TEST(Sha256, HashesPiecesAndFiles) {
 TEST(Download, WhatIsThereIsRecognisedByItsHash) {
   const test::TemporaryFolder folder;
   const auto path = folder.write("abc", "abc");
-  EXPECT_TRUE(is_there({.sha256 = "ba7816bf"}, path));
-  EXPECT_TRUE(is_there({.sha256 = kAbc}, path));
-  EXPECT_FALSE(is_there({.sha256 = "ba7816be"}, path));
-  EXPECT_FALSE(is_there({.sha256 = "ba7816bf"}, folder.path() / "none"));
-  EXPECT_FALSE(is_there({.sha256 = "ba7816bf"}, folder.path()));
+  EXPECT_TRUE(is_there({.address = "", .sha256 = "ba7816bf"}, path));
+  EXPECT_TRUE(is_there({.address = "", .sha256 = kAbc}, path));
+  EXPECT_FALSE(is_there({.address = "", .sha256 = "ba7816be"}, path));
+  EXPECT_FALSE(is_there({.address = "", .sha256 = "ba7816bf"}, folder.path() / "none"));
+  EXPECT_FALSE(is_there({.address = "", .sha256 = "ba7816bf"}, folder.path()));
   // No server is asked for what is there.
   fetch({.address = "http://no.such.host.invalid/abc", .sha256 = kAbc, .most_bytes = 3}, path);
 }

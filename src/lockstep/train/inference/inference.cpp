@@ -52,8 +52,9 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
   nn::load_state(*prototype.module, weights_of(model),
                  model.weights.empty() ? model.network.name() : model.weights.string());
-  const NetworkPlan network{.learned_count = parameter_count(prototype),
-                            .sums_shards = layers_keep_apart(prototype)};
+  NetworkPlan network;
+  network.learned_count = parameter_count(prototype);
+  network.sums_shards = layers_keep_apart(prototype);
   const int64_t shards =
       options.shards > 0 ? options.shards : default_shards(network, options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
