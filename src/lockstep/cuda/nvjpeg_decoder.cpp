@@ -23,7 +23,7 @@ NvjpegLibrary::NvjpegLibrary()
     : library_(
           ::dlopen(("libnvjpeg.so." + std::to_string(NVJPEG_VER_MAJOR)).c_str(), RTLD_NOW | RTLD_LOCAL)) {}
 
-NvjpegLibrary::Symbol NvjpegLibrary::find(const char* name) const {
+LibrarySymbol NvjpegLibrary::find(const char* name) const {
   void* const address = library_ == nullptr ? nullptr : ::dlsym(library_, name);
   if (address == nullptr) throw std::runtime_error(std::string("nvJPEG cannot be opened: ") + ::dlerror());
   return {address};

@@ -3,17 +3,12 @@
 
 #include <nvjpeg.h>
 
+#include "lockstep/base/library_symbol.h"
+
 namespace lockstep::cuda {
 
 class NvjpegLibrary {
-  struct Symbol {
-    void* address;
-    template <class Function>
-    operator Function*() const {
-      return reinterpret_cast<Function*>(address);
-    }  // NOLINT: converts to the pointer that it is assigned to
-  };
-  Symbol find(const char* name) const;
+  LibrarySymbol find(const char* name) const;
 
   void* const library_;
 

@@ -1,5 +1,6 @@
 #include "lockstep/kernels/fused_dropout.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "lockstep/base/share.h"
 #include "lockstep/kernels/first_derivative.h"
 #include "lockstep/kernels/sample_seeds.h"
 
@@ -30,23 +32,36 @@ uint64_t random_word(uint64_t seed, uint64_t place) {
 
 using Factors = std::array<float, kChunk>;
 
-// Whole chunks, so that the compiler's loop over vectors has no remainder.
-void make_factors(uint64_t seed, int64_t first_word, uint32_t kept, float scale, Factors& factors) {
+/// What is kept: numbers whose 16 random bits are below `levels`, times `scale`.
+struct Kept {
+  uint32_t levels;
+  float scale;
+
+  explicit Kept(double probability)
+      : levels(static_cast<uint32_t>(std::lround((1 - probability) * kLevels))),
+        scale(levels == 0 ? 0.0F : static_cast<float>(kLevels / levels)) {}
+};
+
+// `count` factors or some more, so that the compiler's loop over vectors has no remainder. A sample may have
+// few numbers.
+void make_factors(uint64_t seed, int64_t first_word, int64_t count, const Kept& kept, Factors& factors) {
+  constexpr int64_t kVectors = 64;
+  const int64_t made = divided_up(count, kVectors) * kVectors;
   std::array<uint16_t, kChunk> bits;
-  for (int64_t i = 0; i < kChunk / kPerWord; ++i) {
+  for (int64_t i = 0; i < made / kPerWord; ++i) {
     const uint64_t word = random_word(seed, static_cast<uint64_t>(first_word + i));
     std::memcpy(bits.data() + i * kPerWord, &word, sizeof(word));
   }
-  for (size_t i = 0; i < kChunk; ++i) factors[i] = bits[i] < kept ? scale : 0.0F;
+  for (size_t i = 0; i < static_cast<size_t>(made); ++i)
+    factors[i] = bits[i] < kept.levels ? kept.scale : 0.0F;
 }
 
 template <class T>
 void drop(const T* from, T* to, int64_t count, uint64_t seed, double probability) {
-  const auto kept = static_cast<uint32_t>(std::lround((1 - probability) * kLevels));
-  const float scale = kept == 0 ? 0.0F : static_cast<float>(kLevels / kept);
+  const Kept kept(probability);
   Factors factors;
   for (int64_t begin = 0; begin < count; begin += kChunk) {
-    make_factors(seed, begin / kPerWord, kept, scale, factors);
+    make_factors(seed, begin / kPerWord, std::min(kChunk, count - begin), kept, factors);
     if (begin + kChunk <= count) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < kChunk; ++i)

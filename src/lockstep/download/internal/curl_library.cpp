@@ -21,7 +21,7 @@ void* open_library() {
 
 }  // namespace
 
-CurlLibrary::Symbol CurlLibrary::find(const char* name) const {
+LibrarySymbol CurlLibrary::find(const char* name) const {
   void* address = ::dlsym(library_, name);
   if (address == nullptr)
     throw Error(ErrorCode::not_found, "\"" + std::string(kFileName) + "\" has no function " + name, kHint);

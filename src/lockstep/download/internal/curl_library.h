@@ -4,6 +4,8 @@
 
 #include <curl/curl.h>
 
+#include "lockstep/base/library_symbol.h"
+
 namespace lockstep::download {
 
 // curl.h has these names as macros that check types, which need the library linked.
@@ -11,14 +13,7 @@ namespace lockstep::download {
 #undef curl_easy_getinfo
 
 class CurlLibrary {
-  struct Symbol {
-    void* address;
-    template <class Function>
-    operator Function*() const {
-      return reinterpret_cast<Function*>(address);
-    }  // NOLINT: converts to the pointer that it is assigned to
-  };
-  Symbol find(const char* name) const;
+  LibrarySymbol find(const char* name) const;
 
   void* const library_;
 
