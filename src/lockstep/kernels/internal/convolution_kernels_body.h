@@ -106,17 +106,6 @@ void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* w
   });
 }
 
-/// Calls one(shape, gradient, input, weight, bias) for each shard, and adds in the tree.
-template <class T, class One>
-void sum_each(const ConvolutionShape& shape, const T* gradient, const T* input, const WeightGradients& target,
-              One one) {
-  sum_nodes(shape, 1, gradient, input, target,
-            [one](const ConvolutionShape& own, const T* own_gradient, const T* own_input,
-                  const WeightGradients& own_target) {
-              one(own, own_gradient, own_input, own_target.weight, own_target.bias);
-            });
-}
-
 template <class T, int kLanes, int kKernel>
 void winograd_node_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
                             const WeightGradients& target) {
@@ -125,8 +114,7 @@ void winograd_node_gradient(const ConvolutionShape& shape, const T* gradient, co
             [](const ConvolutionShape& own, const T* own_gradient, const T* own_input,
                const WeightGradients& own_target) {
               if (own.shards == 1)
-                return winograd_weight_gradient<T, kLanes, kKernel>(own, own_gradient, own_input,
-                                                                    own_target.weight, own_target.bias);
+                return winograd_weight_gradient<T, kLanes, kKernel>(own, own_gradient, own_input, own_target);
               const BlockedWeightGradient<T, kLanes, kKernel> blocks(own, own_gradient, own_input);
               blocks.write_weight(own_target.weight);
               if (own_target.bias != nullptr) blocks.write_bias(own_target.bias);
@@ -144,9 +132,9 @@ void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* 
     } else if (is_pointwise(shape) && has_few_places(shape)) {
       pointwise_weight_gradient_by_tiles<T, lanes>(shape, gradient, input, target);
     } else if (is_pointwise(shape)) {
-      sum_each(shape, gradient, input, target, &pointwise_weight_gradient<T, lanes>);
+      sum_nodes(shape, 1, gradient, input, target, &pointwise_weight_gradient<T, lanes>);
     } else if (method == ConvolutionMethod::direct) {
-      sum_each(shape, gradient, input, target, &direct_weight_gradient<T, lanes>);
+      sum_nodes(shape, 1, gradient, input, target, &direct_weight_gradient<T, lanes>);
     } else if (shape.kernel_height == 3) {
       winograd_node_gradient<T, lanes, 3>(shape, gradient, input, target);
     } else {

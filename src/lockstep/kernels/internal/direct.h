@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/planes.h"
 #include "lockstep/kernels/internal/register_tiles.h"
 #include "lockstep/kernels/internal/workspace.h"
@@ -106,7 +107,7 @@ void direct_convolution(const ConvolutionShape& shape, const T* input, const T* 
 
 template <class T, int kLanes>
 void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
-                            float* weight_gradient, float* bias_gradient) {
+                            const WeightGradients& target) {
   const int64_t padded = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t height = shape.output_height();
   const int64_t width = shape.output_width();
@@ -137,8 +138,8 @@ void direct_weight_gradient(const ConvolutionShape& shape, const T* gradient, co
     for (int64_t lane = 0; lane < padded; lane += kLanes)
       add_rows<kLanes>(right.data + lane, height * width, right.stride, bias_sums + lane);
   }
-  unpack_weights(matrix, sums, padded, weight_gradient);
-  if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
+  unpack_weights(matrix, sums, padded, target.weight);
+  if (target.bias != nullptr) copy_values<kLanes>(bias_sums, shape.filters, target.bias);
 }
 
 }  // namespace

@@ -232,7 +232,7 @@ void pointwise_weight_gradient_by_tiles(const ConvolutionShape& shape, const T* 
 /// Of one shard. It changes no bit which of the two has its channels in vectors.
 template <class T, int kLanes>
 void pointwise_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
-                               float* weight_gradient, float* bias_gradient) {
+                               const WeightGradients& target) {
   const bool by_filters = shape.filters >= shape.channels;
   const int64_t rows = by_filters ? shape.channels : shape.filters;
   const int64_t columns = by_filters ? shape.filters : shape.channels;
@@ -258,8 +258,8 @@ void pointwise_weight_gradient(const ConvolutionShape& shape, const T* gradient,
     add_channels<kLanes>(by_filters ? vectors : scalars, count, by_filters ? padded : rows, shape.filters,
                          bias_sums);
   }
-  write_sums<kLanes>(sums, rows, columns, padded, by_filters, weight_gradient);
-  if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
+  write_sums<kLanes>(sums, rows, columns, padded, by_filters, target.weight);
+  if (target.bias != nullptr) copy_values<kLanes>(bias_sums, shape.filters, target.bias);
 }
 
 }  // namespace

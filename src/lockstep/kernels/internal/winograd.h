@@ -169,7 +169,7 @@ inline int64_t gradient_chunk(const ConvolutionShape& shape, int64_t points) {
 /// Of one shard.
 template <class T, int kLanes, int kKernel>
 void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
-                              float* weight_gradient, float* bias_gradient) {
+                              const WeightGradients& target) {
   constexpr int kSide = side_of(kKernel);
   constexpr int64_t kPoints = kSide * kSide;
   constexpr int kSumPoint = kSide + 1;  // at the point (1, 1) the transform of a tile is its sum
@@ -203,8 +203,8 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
     }
   }
   transform_weight_gradient<kLanes, kKernel>(sums, shape.filters, padded_channels, packed);
-  unpack_weights(matrix, packed, padded_channels, weight_gradient);
-  if (bias_gradient != nullptr) copy_values<kLanes>(bias_sums, shape.filters, bias_gradient);
+  unpack_weights(matrix, packed, padded_channels, target.weight);
+  if (target.bias != nullptr) copy_values<kLanes>(bias_sums, shape.filters, target.bias);
 }
 
 }  // namespace
