@@ -1,5 +1,7 @@
 #include "lockstep/comm/internal/meeting_store.h"
 
+#include <algorithm>
+
 #include "lockstep/base/error.h"
 #include "lockstep/comm/patience.h"
 
@@ -77,7 +79,7 @@ bool MeetingStore::check(const std::vector<std::string>& keys) {
 }
 
 void MeetingStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
-  for (const std::string& key : keys) await(key, timeout);
+  for (const std::string& key : keys) await(key, std::min(timeout, timeout_));
 }
 
 int64_t MeetingStore::add(const std::string&, int64_t) {

@@ -68,6 +68,15 @@ TEST(Rendezvous, WhatAStrangerSaysIsAsIfItWereNotThere) {
   EXPECT_THAT(told, testing::ElementsAre("waiting for rank 1 of 2 at " + at));
 }
 
+TEST(Rendezvous, NobodyWaitsLongerThanTheLaunchAllows) {
+  MeetingPlace place;
+  Patience patience({.limit = 300ms});
+  const OpenStore open = open_store(rank_at(place, 0), patience);
+  EXPECT_THAT(
+      text_of_failure([&] { open.store->wait({"what a stranger took away"}, std::chrono::minutes(5)); }),
+      testing::HasSubstr("what a stranger took away\" within 0.3 s"));
+}
+
 TEST(Rendezvous, AStrangerWhoOnlyTakesThingsAwayIsNamed) {
   MeetingPlace place;
   const auto stranger = strangers_store(place);

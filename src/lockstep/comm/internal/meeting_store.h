@@ -28,7 +28,8 @@ inline constexpr const char* kSecretHint =
 /// in time.
 class MeetingStore final : public c10d::Store {
  public:
-  /// prefix: of all keys. Without a secret values are stored as they are. timeout: of get and wait.
+  /// prefix: of all keys. Without a secret values are stored as they are. timeout: the longest
+  /// time for which get and wait wait; gloo asks for minutes, and the launch may allow less.
   MeetingStore(c10::intrusive_ptr<c10d::Store> store, std::string prefix, std::optional<Secret> secret,
                std::chrono::milliseconds timeout);
 
