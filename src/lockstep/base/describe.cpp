@@ -56,6 +56,7 @@ std::string text_of(const std::vector<int64_t>& value) {
   for (const int64_t item : value) text += (text.empty() ? "" : ",") + std::to_string(item);
   return text;
 }
+std::string text_of(const std::vector<std::string>& value) { return join(value, ","); }
 
 void parse(std::string_view name, std::string_view text, FieldTraits, bool& value) {
   const std::string word = lower(text);
@@ -90,6 +91,10 @@ void parse(std::string_view name, std::string_view text, FieldTraits limits, std
     for (const std::string& part : split(text, ',')) parse(name, part, limits, numbers.emplace_back());
   }
   value = std::move(numbers);
+}
+
+void parse(std::string_view, std::string_view text, FieldTraits, std::vector<std::string>& value) {
+  value = text.empty() ? std::vector<std::string>{} : split(text, ',');
 }
 
 void read(std::string_view name, const Json& json, FieldTraits, bool& value) {

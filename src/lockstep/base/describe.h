@@ -11,9 +11,9 @@
 // A number on a command line has a least and a greatest value, because larger numbers could overflow in
 // products; a test checks all commands. An option of a training also says what it affects, before its help.
 // A call with one text, field("Data"), starts a section. A field is bool, int64_t, double, std::string,
-// std::vector<int64_t> or an enum with `constexpr auto enum_names(Enum)`, an array of its names in order.
-// JSON alone also takes a described struct (an object), std::vector of texts, numbers or described structs,
-// and std::optional (absent when empty).
+// std::vector<int64_t>, std::vector<std::string> (on a command line separated by commas) or an enum with
+// `constexpr auto enum_names(Enum)`, an array of its names in order. JSON alone also takes a described struct
+// (an object), std::vector of numbers or described structs, and std::optional (absent when empty).
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct FieldInfo {
   std::string section;
   std::string name;
   std::string help;
-  std::string type;  ///< "switch", "integer", "number", "text", "integers", or "a|b|c"
+  std::string type;  ///< "switch", "integer", "number", "text", "integers", "texts", or "a|b|c"
   std::vector<std::string> choices;
   std::string default_text;
   FieldTraits traits;
@@ -89,11 +89,13 @@ std::string text_of(int64_t value);
 std::string text_of(double value);
 std::string text_of(const std::string& value);
 std::string text_of(const std::vector<int64_t>& value);
+std::string text_of(const std::vector<std::string>& value);
 void parse(std::string_view name, std::string_view text, FieldTraits traits, bool& value);
 void parse(std::string_view name, std::string_view text, FieldTraits traits, int64_t& value);
 void parse(std::string_view name, std::string_view text, FieldTraits traits, double& value);
 void parse(std::string_view name, std::string_view text, FieldTraits traits, std::string& value);
 void parse(std::string_view name, std::string_view text, FieldTraits traits, std::vector<int64_t>& value);
+void parse(std::string_view name, std::string_view text, FieldTraits traits, std::vector<std::string>& value);
 void read(std::string_view name, const Json& json, FieldTraits traits, bool& value);
 void read(std::string_view name, const Json& json, FieldTraits traits, int64_t& value);
 void read(std::string_view name, const Json& json, FieldTraits traits, double& value);
@@ -131,6 +133,8 @@ std::string type_of() {
     return "number";
   } else if constexpr (std::is_same_v<T, std::string>) {
     return "text";
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    return "texts";
   } else {
     static_assert(std::is_same_v<T, std::vector<int64_t>>,
                   "this type of option is not known; see the head of describe.h");

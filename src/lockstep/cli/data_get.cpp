@@ -1,6 +1,6 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/downloading.h"
-#include "lockstep/cli/shell_word.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/data/published_data.h"
 

@@ -36,6 +36,7 @@ std::string value_word(const FieldInfo& field) {
   if (field.type == "integer") return " N";
   if (field.type == "number") return " X";
   if (field.type == "integers") return " N,N,...";
+  if (field.type == "texts") return " TEXT,...";
   if (field.type == "text") return field.traits.alone == nullptr ? " TEXT" : " [TEXT]";
   return " " + field.type;
 }

@@ -10,7 +10,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/run_table.h"
-#include "lockstep/cli/shell_word.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/record/disk_use.h"
 #include "lockstep/record/event_kinds.h"

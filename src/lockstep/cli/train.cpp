@@ -5,7 +5,7 @@
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/cli/shell_word.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"

@@ -49,6 +49,19 @@ int run_data_get(const Call& call, Console& console);
 std::vector<FieldInfo> copy_fields();
 int run_copy(const Call& call, Console& console);
 
+std::vector<FieldInfo> cluster_list_fields();
+std::vector<FieldInfo> cluster_create_fields();
+std::vector<FieldInfo> cluster_import_fields();
+std::vector<FieldInfo> cluster_discover_fields();
+int run_cluster_list(const Call& call, Console& console);
+int run_cluster_show(const Call& call, Console& console);
+int run_cluster_create(const Call& call, Console& console);
+int run_cluster_default(const Call& call, Console& console);
+int run_cluster_remove(const Call& call, Console& console);
+int run_cluster_export(const Call& call, Console& console);
+int run_cluster_import(const Call& call, Console& console);
+int run_cluster_discover(const Call& call, Console& console);
+
 std::vector<FieldInfo> runs_fields();
 int run_runs(const Call& call, Console& console);
 

@@ -1,6 +1,6 @@
-#include "lockstep/cli/shell_word.h"
+#include "lockstep/base/shell_word.h"
 
-namespace lockstep::cli {
+namespace lockstep {
 
 std::string shell_word(const std::string& word) {
   const bool plain =
@@ -12,4 +12,4 @@ std::string shell_word(const std::string& word) {
   return text + "'";
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

@@ -1,0 +1,197 @@
+// The commands on profiles: where jobs run and with what.
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/cluster/command.h"
+#include "lockstep/cluster/nodes.h"
+#include "lockstep/cluster/profile.h"
+
+namespace lockstep::cli {
+namespace {
+
+using cluster::NamedProfile;
+using cluster::Profile;
+using cluster::Profiles;
+
+struct ImportChoice {
+  std::string name;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Profile");
+    field("name", self.name, "its name here; empty: the name of the file");
+  };
+};
+
+struct DiscoverChoice {
+  std::string use;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Profile");
+    field("use", self.use,
+          "make a profile of this name for the Slurm that was found, and make it the default");
+  };
+};
+
+std::string machines_text(const Profile& profile) {
+  if (profile.scheduler == "local") return "this machine";
+  std::string text = with_commas(profile.nodes) + (profile.nodes == 1 ? " node" : " nodes");
+  if (profile.workers > 0) text += ", " + with_commas(profile.workers) + " workers";
+  if (profile.gpus > 0) text += ", " + with_commas(profile.gpus) + " GPUs each";
+  return text;
+}
+
+Json json_of(const NamedProfile& found) {
+  Json json{{"name", found.name}, {"default", found.is_default}};
+  if (!found.file.empty()) json["file"] = found.file.string();
+  json["profile"] = to_json(found.profile);
+  return json;
+}
+
+// Only what differs from a profile without any setting.
+std::vector<std::vector<std::string>> settings_rows(const Profile& profile) {
+  std::vector<std::vector<std::string>> rows;
+  for (const FieldInfo& field : fields_of<Profile>()) {
+    const std::string text = field_text(profile, field.name);
+    if (text != field.default_text || field.name == "scheduler") rows.push_back({field.name, text});
+  }
+  return rows;
+}
+
+Profile profile_of(const cluster::Partition& partition) {
+  Profile profile;
+  profile.scheduler = "slurm";
+  profile.partition = partition.name;
+  profile.gpus = partition.gpus;
+  return profile;
+}
+
+}  // namespace
+
+std::vector<FieldInfo> cluster_list_fields() { return fields_of<JsonOutput>(); }
+std::vector<FieldInfo> cluster_create_fields() { return fields_of<Profile>(); }
+std::vector<FieldInfo> cluster_import_fields() { return fields_of<ImportChoice>(); }
+std::vector<FieldInfo> cluster_discover_fields() { return fields_of<DiscoverChoice>(); }
+
+int run_cluster_list(const Call& call, Console& console) {
+  const std::vector<NamedProfile> all = Profiles::of_user().list();
+  if (settings_of<JsonOutput>(call).json) {
+    Json list = Json::array();
+    for (const NamedProfile& one : all) list.push_back(json_of(one));
+    console.print(list.dump(2) + "\n");
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows{{"", "name", "scheduler", "login", "machines", "file"}};
+  for (const NamedProfile& one : all)
+    rows.push_back({one.is_default ? "*" : "", one.name, one.profile.scheduler, one.profile.login,
+                    machines_text(one.profile), one.file.string()});
+  console.print(in_columns(rows, "llllll"));
+  return 0;
+}
+
+int run_cluster_show(const Call& call, Console& console) {
+  const NamedProfile found = Profiles::of_user().find(call.words.empty() ? "" : call.words.front());
+  const std::vector<cluster::Node> nodes = cluster::nodes_of(found.profile);
+  if (settings_of<JsonOutput>(call).json) {
+    Json json = json_of(found);
+    for (const cluster::Node& node : nodes)
+      json["nodes"].push_back({{"host", node.host},
+                               {"state", node.state},
+                               {"cores", node.cores},
+                               {"memory_mb", node.memory_mb},
+                               {"gpus", cluster::gpus_in_gres(node.gpus)}});
+    console.print(json.dump(2) + "\n");
+    return 0;
+  }
+  console.print(printable(found.name) + (found.is_default ? " (default)" : "") + "\n");
+  console.print(in_columns(settings_rows(found.profile), "ll"));
+  std::vector<std::vector<std::string>> rows{{"host", "state", "cores", "memory", "GPUs"}};
+  for (const cluster::Node& node : nodes)
+    rows.push_back({node.host, node.state, with_commas(node.cores),
+                    node.memory_mb > 0 ? as_bytes(node.memory_mb << 20) : "-",
+                    node.gpus.empty() ? "-" : node.gpus});
+  console.print("\n" + in_columns(rows, "llrrl"));
+  return 0;
+}
+
+int run_cluster_create(const Call& call, Console& console) {
+  auto profile = settings_of<Profile>(call);
+  if (!call.text_of("scheduler")) profile.scheduler = "slurm";
+  const std::filesystem::path file = Profiles::of_user().save(call.words.front(), profile);
+  console.print("profile " + call.words.front() + ": " + file.string() + "\n  lockstep cluster validate " +
+                call.words.front() + " tries it\n");
+  return 0;
+}
+
+int run_cluster_default(const Call& call, Console& console) {
+  const Profiles profiles = Profiles::of_user();
+  if (!call.words.empty()) profiles.set_default(call.words.front());
+  console.print(printable(profiles.default_name()) + "\n");
+  return 0;
+}
+
+int run_cluster_remove(const Call& call, Console& console) {
+  Profiles::of_user().remove(call.words.front());
+  console.print("removed the profile " + call.words.front() + "\n");
+  return 0;
+}
+
+int run_cluster_export(const Call& call, Console& console) {
+  const NamedProfile found = Profiles::of_user().find(call.words.front());
+  const std::string text = to_json(found.profile).dump(2) + "\n";
+  if (call.words.size() == 1) {
+    console.print(text);
+    return 0;
+  }
+  write_file_atomic(call.words[1], text);
+  console.print(printable(call.words[1]) + "\n");
+  return 0;
+}
+
+int run_cluster_import(const Call& call, Console& console) {
+  const std::filesystem::path from = call.words.front();
+  const Profile profile = cluster::read_profile(from);
+  const std::string chosen = settings_of<ImportChoice>(call).name;
+  const std::string name = chosen.empty() ? from.stem().string() : chosen;
+  const Profiles profiles = Profiles::of_user();
+  for (const NamedProfile& one : profiles.list()) {
+    if (one.name == name && to_json(one.profile) != to_json(profile))
+      throw Error(ErrorCode::invalid_option, "there is another profile " + quote(name),
+                  "give this one a name: --name " + name +
+                      "-2; or remove the other: lockstep cluster remove " + name);
+  }
+  console.print("profile " + name + ": " + profiles.save(name, profile).string() + "\n");
+  return 0;
+}
+
+int run_cluster_discover(const Call& call, Console& console) {
+  const std::string name = settings_of<DiscoverChoice>(call).use;
+  const cluster::Node here = cluster::nodes_of({}).front();
+  console.print("local  this machine, " + here.host + ", with " + with_commas(here.cores) + " cores\n");
+  if (!cluster::has_program("sinfo")) {
+    if (!name.empty())
+      throw Error(ErrorCode::not_found, "there is no Slurm on this machine: it has no command sinfo",
+                  "lockstep cluster create " + name + " --login user@host makes a profile of one elsewhere");
+    console.print("slurm  none: this machine has no command sinfo\n");
+    return 0;
+  }
+  const std::vector<cluster::Partition> partitions = cluster::slurm_partitions();
+  const cluster::Partition* chosen = nullptr;
+  for (const cluster::Partition& partition : partitions) {
+    console.print("slurm  partition " + printable(partition.name) +
+                  (partition.is_default ? " (default)" : "") + ": " + with_commas(partition.nodes) +
+                  " nodes of at least " + with_commas(partition.cores) + " cores, " +
+                  with_commas(partition.gpus) + " GPUs each, time limit " + printable(partition.time) + "\n");
+    if (chosen == nullptr || partition.is_default) chosen = &partition;
+  }
+  if (name.empty() || chosen == nullptr) return 0;
+  const Profiles profiles = Profiles::of_user();
+  const std::filesystem::path file = profiles.save(name, profile_of(*chosen));
+  profiles.set_default(name);
+  console.print("profile " + name + " is the default: " + file.string() + "\n");
+  return 0;
+}
+
+}  // namespace lockstep::cli

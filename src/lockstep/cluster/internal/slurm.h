@@ -1,0 +1,47 @@
+// The parts of the scheduler `slurm`: what it tells Slurm's commands, and what it reads from them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cluster/scheduler.h"
+
+namespace lockstep::cluster {
+
+/// The options of sbatch, without the script.
+std::vector<std::string> sbatch_options(const Submission& submission);
+
+/// What sbatch reads on standard input.
+std::string batch_script(const Submission& submission);
+
+/// The processes of the step in which a job's command runs: srun with its options.
+std::vector<std::string> srun_words(const Profile& profile);
+
+/// PENDING, RUNNING, ... in the words of all schedulers.
+Phase phase_of_slurm(std::string_view word, std::string_view reason);
+
+/// Reads lines "ID|STATE|REASON|NODES|NAME" of squeue.
+struct QueueLine {
+  Standing standing;
+  std::string name;
+};
+std::map<std::string, QueueLine> read_queue(std::string_view text);
+
+/// The format that makes squeue write such lines.
+inline constexpr const char* kQueueFormat = "%i|%T|%r|%N|%j";
+
+/// What squeue says of this user's jobs. All programs of the user share one answer, in a file of the user's
+/// caches, for five seconds. Throws cluster.
+std::map<std::string, QueueLine> shared_queue();
+
+/// Adds a job that was just submitted to the shared answer.
+void add_to_shared_queue(const std::string& id, const std::string& name);
+
+/// Makes the next shared_queue ask.
+void forget_shared_queue();
+
+std::unique_ptr<Scheduler> make_slurm(const Profile& profile);
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,138 @@
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fcntl.h>
+#include <optional>
+#include <sys/file.h>
+
+#include "lockstep/base/descriptor.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/user_folders.h"
+#include "lockstep/cluster/command.h"
+#include "lockstep/cluster/internal/slurm.h"
+
+namespace lockstep::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSharedSeconds = 5;
+constexpr std::chrono::seconds kQueueLimit{30};
+constexpr int64_t kMostQueueBytes = int64_t{64} << 20;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// One file for each cluster that this user talks to.
+fs::path shared_file() {
+  const fs::path caches = lockstep_cache_folder();
+  if (caches.empty()) return {};
+  const char* configuration = std::getenv("SLURM_CONF");
+  return caches / "slurm" /
+         ("queue-" + as_hex(hash_of(std::string_view(configuration == nullptr ? "" : configuration))));
+}
+
+std::string ask_squeue() {
+  const CommandEnd end = run_command(
+      {"squeue", "--me", "--array", "--noheader", "--states=all", std::string("--format=") + kQueueFormat},
+      {.limit = kQueueLimit});
+  if (end.status == 0) return end.output;
+  throw Error(ErrorCode::cluster,
+              end.out_of_time ? "squeue did not answer within " + std::to_string(kQueueLimit.count()) + " s"
+                              : "squeue failed: " + printable(first_line(end.errors)),
+              end.status == 127 ? "run this where Slurm's commands are, or set \"login\" in the profile"
+                                : "look whether Slurm's controller is there: scontrol ping");
+}
+
+// Holds a lock file, so that of several programs one asks and the others read its answer.
+Descriptor lock_beside(const fs::path& file) {
+  make_folders(file.parent_path());
+  Descriptor lock(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock) ::flock(lock.get(), LOCK_EX);
+  return lock;
+}
+
+// The answer that is shared, if it is young enough. Its first line is the time.
+std::optional<std::string> young_answer(const fs::path& file) {
+  std::error_code none;
+  if (!fs::exists(file, none)) return std::nullopt;
+  const std::string text = read_file(file, kMostQueueBytes);
+  const size_t end = text.find('\n');
+  const auto time = parse_number<double>(text.substr(0, end));
+  if (end == std::string::npos || !time) return std::nullopt;
+  const double age = now_seconds() - *time;
+  if (age < 0 || age > kSharedSeconds) return std::nullopt;
+  return text.substr(end + 1);
+}
+
+}  // namespace
+
+Phase phase_of_slurm(std::string_view word, std::string_view reason) {
+  struct Row {
+    std::string_view word;
+    Phase phase;
+  };
+  static constexpr std::array<Row, 26> kRows{
+      {{"PENDING", Phase::queued},       {"REQUEUED", Phase::queued},      {"REQUEUE_FED", Phase::queued},
+       {"REQUEUE_HOLD", Phase::queued},  {"SPECIAL_EXIT", Phase::queued},  {"SUSPENDED", Phase::queued},
+       {"RESV_DEL_HOLD", Phase::queued}, {"POWER_UP_NODE", Phase::queued}, {"RUNNING", Phase::running},
+       {"CONFIGURING", Phase::running},  {"COMPLETING", Phase::running},   {"RESIZING", Phase::running},
+       {"SIGNALING", Phase::running},    {"STAGE_OUT", Phase::running},    {"STOPPED", Phase::running},
+       {"COMPLETED", Phase::ended},      {"CANCELLED", Phase::cancelled},  {"FAILED", Phase::failed},
+       {"TIMEOUT", Phase::failed},       {"NODE_FAIL", Phase::failed},     {"BOOT_FAIL", Phase::failed},
+       {"DEADLINE", Phase::failed},      {"OUT_OF_MEMORY", Phase::failed}, {"PREEMPTED", Phase::failed},
+       {"LAUNCH_FAILED", Phase::failed}, {"REVOKED", Phase::cancelled}}};
+  if (reason == "DependencyNeverSatisfied") return Phase::failed;
+  for (const Row& row : kRows) {
+    if (row.word == word) return row.phase;
+  }
+  return Phase::unknown;
+}
+
+std::map<std::string, QueueLine> read_queue(std::string_view text) {
+  std::map<std::string, QueueLine> lines;
+  for (const std::string& line : split(text, '\n')) {
+    const std::vector<std::string> parts = split(line, '|');
+    if (parts.size() < 5 || parts[0].empty()) continue;
+    const std::string reason = parts[2] == "None" ? "" : parts[2];
+    lines[parts[0]] = {.standing = {.phase = phase_of_slurm(parts[1], reason),
+                                    .word = parts[1],
+                                    .reason = reason,
+                                    .nodes = parts[3]},
+                       .name = parts[4]};
+  }
+  return lines;
+}
+
+std::map<std::string, QueueLine> shared_queue() {
+  const fs::path file = shared_file();
+  if (file.empty()) return read_queue(ask_squeue());
+  const Descriptor lock = lock_beside(file);
+  if (const auto answer = young_answer(file)) return read_queue(*answer);
+  const std::string answer = ask_squeue();
+  write_file_atomic(file, fixed(now_seconds(), 3) + "\n" + answer);
+  return read_queue(answer);
+}
+
+void add_to_shared_queue(const std::string& id, const std::string& name) {
+  const fs::path file = shared_file();
+  if (file.empty()) return;
+  const Descriptor lock = lock_beside(file);
+  std::error_code none;
+  if (!fs::exists(file, none)) return;
+  write_file_atomic(file, read_file(file, kMostQueueBytes) + id + "|PENDING|None||" + name + "\n");
+}
+
+void forget_shared_queue() {
+  const fs::path file = shared_file();
+  if (file.empty()) return;
+  const Descriptor lock = lock_beside(file);
+  std::error_code none;
+  fs::remove(file, none);
+}
+
+}  // namespace lockstep::cluster

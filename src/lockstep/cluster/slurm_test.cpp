@@ -1,0 +1,151 @@
+// What Slurm's commands are told, and what is read from them; with stand-ins for the commands, so that it
+// runs where there is no Slurm. tests/cluster runs the real one.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/internal/slurm.h"
+#include "lockstep/cluster/nodes.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(SlurmOptions, AskForMachinesAndForASignalBeforeTheEnd) {
+  const auto options = sbatch_options({.name = "digits-1",
+                                       .folder = "/jobs/1",
+                                       .resources = {.partition = "gpu", .nodes = 2, .gpus = 2, .time = "30"},
+                                       .after = {"7", "8"}});
+  EXPECT_THAT(options, AllOf(Contains("--nodes=2"), Contains("--ntasks=4"), Contains("--ntasks-per-node=2"),
+                             Contains("--gres=gpu:2"), Contains("--signal=B:USR1@60"), Contains("--requeue"),
+                             Contains("--dependency=afterok:7:8"), Contains("--kill-on-invalid-dep=yes")));
+}
+
+TEST(SlurmScript, QuotesWhatAShellWouldRead) {
+  const std::string script = batch_script(
+      {.name = "x", .command = {"/opt/lock step", "it's"}, .resources = {.environment = {"A=$(touch x)"}}});
+  EXPECT_THAT(script, HasSubstr("export A='$(touch x)'"));
+  EXPECT_THAT(script, HasSubstr("exec '/opt/lock step' 'it'\\''s'"));
+}
+
+TEST(SlurmQueue, ReadsStatesAndReasons) {
+  const auto queue = read_queue(
+      "7|PENDING|Resources||a\n8_1|RUNNING|None|node[1-2]|b|c\n9|PENDING|DependencyNeverSatisfied||d\nbad\n");
+  ASSERT_EQ(queue.size(), 3U);
+  EXPECT_EQ(queue.at("7").standing.phase, Phase::queued);
+  EXPECT_EQ(queue.at("7").standing.reason, "Resources");
+  EXPECT_EQ(queue.at("8_1").standing.nodes, "node[1-2]");
+  EXPECT_EQ(queue.at("8_1").standing.phase, Phase::running);
+  EXPECT_EQ(queue.at("9").standing.phase, Phase::failed);
+}
+
+TEST(SlurmPartitions, AreReadWithTheirSmallestNode) {
+  const auto found = read_partitions(
+      "main*|2|8|gpu:2|infinite\nmain*|1|4+|(null)|infinite\nlong|3|16|gpu:a100:4(S:0-1)|2-00:00:00\n");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found[0].is_default);
+  EXPECT_EQ(found[0].nodes, 3);
+  EXPECT_EQ(found[0].cores, 4);
+  EXPECT_EQ(found[0].gpus, 0);
+  EXPECT_EQ(found[1].gpus, 4);
+}
+
+// Programs in a folder that is first in PATH.
+class SlurmCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::getenv("PATH");
+    ::setenv("PATH", (folder_.string() + ":" + path_).c_str(), 1);
+    ::setenv("LOCKSTEP_CACHE", (folder_ / "cache").c_str(), 1);
+  }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    ::unsetenv("LOCKSTEP_CACHE");
+  }
+  void program(const std::string& name, const std::string& script) const {
+    const auto file = folder_ / name;
+    std::ofstream(file) << "#!/bin/sh\necho x >> " << (folder_ / (name + ".calls")).string() << "\n"
+                        << script;
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  size_t calls(const std::string& name) const {
+    std::error_code none;
+    return std::filesystem::exists(folder_ / (name + ".calls"), none)
+               ? split(read_file(folder_ / (name + ".calls")), '\n').size() - 1
+               : 0;
+  }
+  Submission submission() const {
+    return {.name = "one", .command = {"true"}, .folder = folder_, .resources = {}};
+  }
+
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path& folder_ = temporary_.path();
+  std::string path_;
+};
+
+TEST_F(SlurmCommands, AJobThatSlurmTookAlthoughItsAnswerWasLostIsNotSubmittedTwice) {
+  program("sbatch",
+          "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; "
+          "exit 1\n");
+  program("squeue", "echo 41\n");
+  EXPECT_EQ(make_slurm({})->submit(submission()), "41");
+  EXPECT_EQ(calls("sbatch"), 1U);
+}
+
+TEST_F(SlurmCommands, ARefusalIsToldAtOnce) {
+  program("sbatch", "echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1\n");
+  program("squeue", "exit 1\n");
+  try {
+    make_slurm({})->submit(submission());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cluster);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("gpuu"), HasSubstr("sinfo")));
+  }
+  EXPECT_EQ(calls("sbatch"), 1U);
+  EXPECT_EQ(calls("squeue"), 0U);
+}
+
+TEST_F(SlurmCommands, ManyLooksAreOneSqueue) {
+  program("squeue", "echo '7|RUNNING|None|node1|one'\n");
+  for (int i = 0; i < 5; ++i) {
+    const auto standings = make_slurm({})->states({"7", "8"});
+    EXPECT_EQ(standings[0].phase, Phase::running);
+    EXPECT_EQ(standings[1].phase, Phase::unknown);
+  }
+  EXPECT_EQ(calls("squeue"), 1U);
+}
+
+TEST_F(SlurmCommands, AJobJustSubmittedIsKnownBeforeTheNextSqueue) {
+  program("squeue", "echo '7|RUNNING|None|node1|one'\n");
+  program("sbatch", "cat > /dev/null; echo 12\n");
+  const auto slurm = make_slurm({});
+  EXPECT_EQ(slurm->states({"12"})[0].phase, Phase::unknown);
+  EXPECT_EQ(slurm->submit(submission()), "12");
+  EXPECT_EQ(slurm->states({"12"})[0].phase, Phase::queued);
+  EXPECT_EQ(calls("squeue"), 1U);
+}
+
+TEST_F(SlurmCommands, WithoutSlurmTheErrorSaysSo) {
+  ::setenv("PATH", folder_.c_str(), 1);
+  try {
+    make_slurm({})->submit(submission());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("login"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::cluster
