@@ -1,0 +1,190 @@
+#include "lockstep/jobs/job_folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/descriptor.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/text.h"
+#include "lockstep/record/known_part.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
+
+namespace lockstep::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostBytes = 16 << 20;
+constexpr int64_t kAttemptsWithoutStep = 3;
+constexpr int64_t kMostKills = 10;
+
+template <Described T>
+T parse_described(const fs::path& file) {
+  try {
+    T value;
+    read_json(record::known_part<T>(parse_json(read_file(file, kMostBytes))), value, quote(file.string()));
+    return value;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::corrupt_data, quote(file.string()) + " is damaged: " + error.what());
+  }
+}
+
+// What was written while power went away, or is being written over a network, is as good as not there.
+std::optional<AttemptResult> result_in(const fs::path& file) {
+  if (::access(file.c_str(), F_OK) != 0) return std::nullopt;
+  try {
+    return parse_described<AttemptResult>(file);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// A number above all that there are or were.
+int64_t next_number(const fs::path& root) {
+  int64_t number = parse_number<int64_t>(first_line_of(root / ".last")).value_or(0);
+  if (number == 0) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(root))
+      number = std::max(number, parse_number<int64_t>(entry.path().filename().string()).value_or(0));
+  }
+  return number + 1;
+}
+
+std::string path_list(const JobPaths& paths, const JobSpec& spec, const char* before) {
+  std::vector<std::string> folders = spec.paths;
+  if (!spec.shipped.empty()) folders.insert(folders.begin(), paths.shipped().string());
+  if (before != nullptr && *before != 0) folders.emplace_back(before);
+  return join(folders, ":");
+}
+
+}  // namespace
+
+void write_file_quick(const fs::path& path, std::string_view bytes) {
+  fs::path neighbour = path;
+  neighbour += "." + std::to_string(::gettid()) + ".part";  // of this thread alone
+  OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
+  file.write(bytes);
+  file.close();
+  rename_path(neighbour, path);
+}
+
+fs::path jobs_folder() {
+  for (const auto& [variable, below] : {std::pair{"LOCKSTEP_JOBS", ""}, std::pair{"HOME", "lockstep-jobs"}}) {
+    const char* folder = std::getenv(variable);
+    if (folder != nullptr && *folder == '/') return *below == 0 ? fs::path(folder) : fs::path(folder) / below;
+  }
+  throw Error(ErrorCode::not_found, "there is no folder for jobs: HOME is not set",
+              "set LOCKSTEP_JOBS to an absolute path");
+}
+
+JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
+  make_folders(root);
+  const JobPaths hidden{root / (".new-" + random_hex(8))};
+  if (::mkdir(hidden.folder.c_str(), 0755) != 0) throw errno_error(errno, "create", hidden.folder.string());
+  try {
+    if (fill) fill(hidden);
+    write_file_synced(hidden.spec(), [&](const Sink& sink) {
+      sink(to_json(spec).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    });
+    for (int64_t number = next_number(root);; ++number) {
+      const JobPaths paths{root / std::to_string(number)};
+      if (::rename(hidden.folder.c_str(), paths.folder.c_str()) == 0) {
+        write_file_quick(root / ".last", std::to_string(number) + "\n");
+        sync_folder(root);
+        return paths;
+      }
+      if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+        throw errno_error(errno, "create", paths.folder.string());
+    }
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(hidden.folder, ignored);
+    throw;
+  }
+}
+
+JobSpec read_spec(const JobPaths& paths) { return parse_described<JobSpec>(paths.spec()); }
+
+int64_t newest_attempt(const JobPaths& paths) {
+  return parse_number<int64_t>(first_line_of(paths.attempt())).value_or(0);
+}
+
+int64_t begin_attempt(const JobPaths& paths) {
+  for (int64_t attempt = newest_attempt(paths) + 1;; ++attempt) {
+    if (::mkdir(paths.attempt_folder(attempt).c_str(), 0755) == 0) {
+      write_file_quick(paths.attempt(), std::to_string(attempt) + "\n");
+      return attempt;
+    }
+    if (errno != EEXIST) throw errno_error(errno, "create", paths.attempt_folder(attempt).string());
+  }
+}
+
+std::optional<AttemptResult> read_attempt(const JobPaths& paths, int64_t attempt) {
+  return result_in(paths.result(attempt));
+}
+
+std::optional<AttemptResult> read_result(const JobPaths& paths) { return result_in(paths.result()); }
+
+void end_attempt(const JobPaths& paths, const AttemptResult& result) {
+  const std::string text = to_json(result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (result.attempt > 0) write_file_quick(paths.result(result.attempt), text);
+  if (is_final(result.end) && newest_attempt(paths) <= result.attempt && !read_result(paths))
+    write_file_quick(paths.result(), text);
+}
+
+void forget_result(const JobPaths& paths) {
+  write_file_quick(paths.requeued(), std::to_string(newest_attempt(paths)) + "\n");
+  ::unlink(paths.cancelled().c_str());
+  if (::unlink(paths.result().c_str()) != 0 && errno != ENOENT)
+    throw errno_error(errno, "remove", paths.result().string());
+}
+
+void mark_cancelled(const JobPaths& paths) { write_file_quick(paths.cancelled(), "cancelled\n"); }
+
+bool is_marked_cancelled(const JobPaths& paths) { return ::access(paths.cancelled().c_str(), F_OK) == 0; }
+
+std::vector<std::string> command_of(const JobSpec& spec) {
+  std::vector<std::string> command = spec.command;
+  if (!spec.run_folder.empty() && ::access(record::RunPaths{spec.run_folder}.options().c_str(), F_OK) == 0 &&
+      std::find(command.begin(), command.end(), "--resume") == command.end())
+    command.emplace_back("--resume");
+  return command;
+}
+
+std::vector<std::string> job_environment(const JobPaths& paths, const JobSpec& spec, int64_t attempt) {
+  std::vector<std::string> variables{"LOCKSTEP_JOB=" + paths.folder.string(),
+                                     "LOCKSTEP_JOB_ATTEMPT=" + std::to_string(attempt),
+                                     "TORCHELASTIC_RESTART_COUNT=" + std::to_string(attempt - 1)};
+  if (!spec.shipped.empty()) variables.push_back("LOCKSTEP_SHIPPED=" + paths.shipped().string());
+  if (spec.shipped.empty() && spec.paths.empty()) return variables;
+  for (const char* name : {"PATH", "LD_LIBRARY_PATH"})
+    variables.push_back(std::string(name) + "=" + path_list(paths, spec, std::getenv(name)));
+  return variables;
+}
+
+bool may_start_again(const JobSpec& spec) { return spec.requeue || !spec.run_folder.empty(); }
+
+int64_t step_of(const JobSpec& spec) {
+  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return -1;
+  return record::state_of(spec.run_folder).step;
+}
+
+bool is_worth_another(const JobPaths& paths, const JobSpec& spec, int64_t attempt, int64_t step) {
+  const int64_t first = parse_number<int64_t>(first_line_of(paths.requeued())).value_or(0) + 1;
+  const int64_t count = attempt - first + 1;
+  if (spec.run_folder.empty()) return count < kMostKills;
+  if (count < kAttemptsWithoutStep) return true;
+  for (int64_t earlier = attempt - kAttemptsWithoutStep + 1; earlier < attempt; ++earlier) {
+    const auto result = read_attempt(paths, earlier);
+    if (!result || result->step != step) return true;
+  }
+  return false;
+}
+
+}  // namespace lockstep::jobs

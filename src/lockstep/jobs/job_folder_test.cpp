@@ -1,0 +1,166 @@
+#include "lockstep/jobs/job_folder.h"
+
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/jobs/job_lock.h"
+#include "lockstep/jobs/job_state.h"
+
+namespace lockstep::jobs {
+namespace {
+
+using test::TemporaryFolder;
+using testing::Contains;
+using testing::ElementsAre;
+
+TEST(JobFolder, KeepsWhatItIsToDo) {
+  const TemporaryFolder root;
+  const JobSpec spec{
+      .name = "nets", .command = {"echo", "a b", "\xff"}, .after = {"3", "4"}, .fetch = {"*.csv"}};
+  const JobPaths paths =
+      make_job(root.path(), spec, [](const JobPaths& hidden) { write_file_quick(hidden.profile(), "{}"); });
+  EXPECT_EQ(paths.id(), "1");
+  EXPECT_TRUE(std::filesystem::exists(paths.profile()));
+  const JobSpec read = read_spec(paths);
+  EXPECT_EQ(read.name, "nets");
+  EXPECT_EQ(read.command[1], "a b");
+  EXPECT_THAT(read.after, ElementsAre("3", "4"));
+  EXPECT_EQ(make_job(root.path(), spec).id(), "2");
+}
+
+TEST(JobFolder, GivesNoNumberTwice) {
+  const TemporaryFolder root;
+  const JobSpec spec{.command = {"true"}};
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 4; ++i)
+    clients.emplace_back([&] {
+      for (int k = 0; k < 10; ++k) make_job(root.path(), spec);
+    });
+  clients.clear();
+  for (int i = 1; i <= 40; ++i) EXPECT_EQ(read_spec({root.path() / std::to_string(i)}).command[0], "true");
+  std::filesystem::remove_all(root.path() / "40");
+  EXPECT_EQ(make_job(root.path(), spec).id(), "41");
+}
+
+TEST(JobFolder, LeavesNothingIfItCannotBeMade) {
+  const TemporaryFolder root;
+  EXPECT_THROW(make_job(root.path(), {}, [](const JobPaths&) { throw Error(ErrorCode::io, "no"); }), Error);
+  EXPECT_TRUE(std::filesystem::is_empty(root.path()));
+}
+
+TEST(JobFolder, TellsWhatIsDamaged) {
+  const TemporaryFolder root;
+  const JobPaths paths{root.path() / "1"};
+  root.write("1/job.json", "{\"command\": [");
+  try {
+    read_spec(paths);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
+    EXPECT_THAT(error.message(), testing::HasSubstr(paths.spec().string()));
+  }
+  root.write("1/result.json", "");
+  EXPECT_FALSE(read_result(paths));
+}
+
+TEST(JobFolder, CountsTheNewestAttemptOnly) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}});
+  EXPECT_EQ(begin_attempt(paths), 1);
+  end_attempt(paths, {.end = AttemptEnd::lost, .attempt = 1});
+  EXPECT_FALSE(read_result(paths));
+  EXPECT_EQ(begin_attempt(paths), 2);
+  end_attempt(paths, {.end = AttemptEnd::ended, .attempt = 1});  // an orphan of the first
+  EXPECT_FALSE(read_result(paths));
+  end_attempt(paths, {.end = AttemptEnd::failed, .attempt = 2, .status = 3});
+  ASSERT_TRUE(read_result(paths));
+  EXPECT_EQ(read_result(paths)->status, 3);
+  forget_result(paths);
+  EXPECT_FALSE(read_result(paths));
+  EXPECT_EQ(begin_attempt(paths), 3);
+}
+
+TEST(JobState, FollowsFromFilesAndTheLock) {
+  const TemporaryFolder root;
+  const JobSpec spec{.command = {"true"}};
+  const JobPaths paths = make_job(root.path(), spec);
+  const auto state = [&] { return state_of(paths, spec).state; };
+  EXPECT_EQ(state(), JobState::queued);
+  {
+    const auto lock = FileLock::try_take(paths.lock());
+    ASSERT_TRUE(lock);
+    begin_attempt(paths);
+    EXPECT_EQ(state(), JobState::running);
+    EXPECT_FALSE(FileLock::try_take(paths.lock()));
+  }
+  EXPECT_EQ(state(), JobState::lost);
+  end_attempt(paths, {.end = AttemptEnd::lost, .attempt = 1});
+  EXPECT_EQ(state(), JobState::queued);
+  end_attempt(paths, {.end = AttemptEnd::cancelled, .attempt = 1});
+  EXPECT_EQ(state(), JobState::cancelled);
+}
+
+TEST(JobLock, IsHeldByAnOrphan) {
+  const TemporaryFolder root;
+  const std::filesystem::path file = root.path() / "lock";
+  auto lock = FileLock::try_take(file);
+  ASSERT_TRUE(lock);
+  std::array<int, 2> end{};
+  ASSERT_EQ(::pipe(end.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    ::close(end[1]);
+    ::_exit(static_cast<int>(::read(end[0], &byte, 1)));
+  }
+  lock.reset();
+  EXPECT_TRUE(is_held(file));
+  ::close(end[1]);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(is_held(file));
+  ::close(end[0]);
+}
+
+TEST(JobCommand, ResumesARunThatHasBegun) {
+  const TemporaryFolder root;
+  const JobSpec spec{.command = {"lockstep", "train", "photos"},
+                     .run_folder = (root.path() / "run").string()};
+  EXPECT_THAT(command_of(spec), ElementsAre("lockstep", "train", "photos"));
+  root.write("run/options.json", "{}");
+  EXPECT_THAT(command_of(spec), ElementsAre("lockstep", "train", "photos", "--resume"));
+}
+
+TEST(JobCommand, IsToldWhichAttemptItIs) {
+  const JobSpec spec{.paths = {"/opt/tools"}, .shipped = {"tool"}};
+  const auto variables = job_environment({"/jobs/7"}, spec, 2);
+  EXPECT_THAT(variables, Contains("LOCKSTEP_JOB=/jobs/7"));
+  EXPECT_THAT(variables, Contains("TORCHELASTIC_RESTART_COUNT=1"));
+  EXPECT_THAT(variables, Contains(testing::StartsWith("PATH=/jobs/7/shipped:/opt/tools:")));
+}
+
+TEST(JobAttempts, EndWithoutProgress) {
+  const TemporaryFolder root;
+  const JobSpec run{.command = {"lockstep"}, .run_folder = "run"},
+      other{.command = {"true"}, .requeue = true};
+  const JobPaths paths = make_job(root.path(), run);
+  for (int64_t attempt = 1; attempt <= 3; ++attempt) {
+    begin_attempt(paths);
+    EXPECT_EQ(is_worth_another(paths, run, attempt, 7), attempt < 3);
+    end_attempt(paths, {.end = AttemptEnd::lost, .attempt = attempt, .step = 7});
+  }
+  EXPECT_TRUE(is_worth_another(paths, run, 3, 8));
+  EXPECT_TRUE(is_worth_another(paths, other, 9, -1));
+  EXPECT_FALSE(is_worth_another(paths, other, 10, -1));
+  forget_result(paths);
+  EXPECT_TRUE(is_worth_another(paths, run, 4, 7));
+}
+
+}  // namespace
+}  // namespace lockstep::jobs
