@@ -24,6 +24,7 @@ class Combination:
 
     def __init__(self, seed, index, data):
         self.rng, self.index, self.graph, self.base = random.Random("%d/%d" % (seed, index)), index, None, None
+        self.whole_sequences = False
         self.options = collections.OrderedDict()
         self.kind = self.rng.choice(KINDS)
         self.sequences = self.kind == "ts"
@@ -41,7 +42,8 @@ class Combination:
         if self.sequences:
             self.data = rng.choice(["ts", "ts", "csv"])
             if rng.random() < 0.75:
-                self.graph = random_recurrence(rng)
+                self.whole_sequences = rng.random() < 0.5
+                self.graph = random_recurrence(rng, self.whole_sequences)
             else:
                 o["network"] = "lstm_classifier"
         else:
@@ -150,7 +152,7 @@ class Combination:
                 o["sequence-padding"] = "left"
             if rng.random() < 0.3:
                 o["sequence-length"] = str(rng.choice([5, 20]))
-            if rng.random() < 0.4:
+            if rng.random() < 0.4 and not self.whole_sequences:
                 o["tbptt-length"] = str(rng.choice([1, 2, 5]))
             elif rng.random() < 0.3:
                 o["sort-by-length"], o["shuffle"] = "true", "never"

@@ -44,7 +44,8 @@ def random_graph(rng):
             if rng.random() < 0.5:
                 a = layer("relu", [a])
             last, channels = layer("concatenate", [a, b]), 2 * filters
-        for kind, share in (("batch_norm", 0.45), ("activation", 0.8), ("dropout", 0.3), ("local_response_norm", 0.08)):
+        for kind, share in (("batch_norm", 0.45), ("activation", 0.8), ("dropout", 0.3), ("local_response_norm", 0.08),
+                            ("layer_norm", 0.08)):
             if rng.random() >= share or last == "input":
                 continue
             if kind == "activation":
@@ -56,7 +57,7 @@ def random_graph(rng):
                 last = layer(kind, [last], **options)
             else:
                 last = layer(kind, [last])
-    last = layer(*rng.choice([("global_average_pool", [last]), ("max_pool", [last])]))
+    last = layer(*rng.choice([("global_average_pool", [last]), ("global_max_pool", [last]), ("max_pool", [last])]))
     if layers[-1]["type"] == "max_pool":
         layers[-1].update(kernel=rng.choice([2, 3]), stride=rng.choice([1, 2]), padding=rng.choice([0, 1]))
     last = layer("flatten", [last])
@@ -76,15 +77,23 @@ def random_graph(rng):
     return graph
 
 
-def random_recurrence(rng):
+def random_recurrence(rng, whole_sequences):
+    """Layers for sequences; only with `whole_sequences` also those that --tbptt-length refuses."""
+    recurrent = ["lstm", "gru"] + ["bilstm"] * whole_sequences
     layers = []
+    if whole_sequences and rng.random() < 0.4:
+        layers.append({"type": "conv1d", "filters": rng.choice([2, 6]), "kernel": rng.choice([1, 3, 4]),
+                       "padding": rng.choice(["same", "causal"]), "dilation": rng.choice([1, 2])})
     for _ in range(rng.randint(0, 1)):
-        layers.append({"type": rng.choice(["lstm", "gru"]), "hidden": rng.choice([3, 8, 17]), "output": "sequence",
+        layers.append({"type": rng.choice(recurrent), "hidden": rng.choice([3, 8, 17]), "output": "sequence",
                        "layers": rng.choice([1, 2])})
         if rng.random() < 0.5:
-            layers.append({"type": rng.choice(["dropout", "relu", "tanh"])})
-    layers.append({"type": rng.choice(["lstm", "gru"]), "hidden": rng.choice([4, 11]), "output": "last",
-                   "layers": rng.choice([1, 1, 2])})
+            layers.append({"type": rng.choice(["dropout", "relu", "tanh", "layer_norm"])})
+    if whole_sequences and rng.random() < 0.3:
+        layers.append({"type": rng.choice(["global_max_pool", "global_average_pool"])})
+    else:
+        layers.append({"type": rng.choice(recurrent), "hidden": rng.choice([4, 11]), "output": "last",
+                       "layers": rng.choice([1, 1, 2])})
     if rng.random() < 0.3:
         layers.append({"type": "dropout", "probability": 0.3})
     layers.append({"type": "linear", "features": "classes"})

@@ -1,6 +1,6 @@
-"""torch.nn.LSTM and torch.nn.GRU take our trained weights strictly and give the scores that `lockstep predict` gives,
-over sequences of unequal length. JapaneseVowels is used where $LOCKSTEP_TEST_DATA has it, and sequences made here
-besides.
+"""torch.nn.LSTM, torch.nn.GRU, torch.nn.Conv1d and torch.nn.LayerNorm take our trained weights strictly and give the
+scores that `lockstep predict` gives, over sequences of unequal length. JapaneseVowels is used where
+$LOCKSTEP_TEST_DATA has it, and sequences made here besides.
 
 usage: sequences_test.py PATH-OF-lockstep     (needs torch, safetensors)
 """
@@ -31,6 +31,19 @@ class Classifier(torch.nn.Module):
     def forward(self, sequence):
         recurrent, fc = self.children()
         return fc(recurrent(sequence)[0][-1])
+
+
+class Convolutions(torch.nn.Module):
+    def __init__(self, channels, classes):
+        super().__init__()
+        self.conv = torch.nn.Conv1d(channels, 12, 3, padding="same")
+        self.norm = torch.nn.LayerNorm(12)
+        self.bilstm = torch.nn.LSTM(12, 9, bidirectional=True)
+        self.fc = torch.nn.Linear(18, classes)
+
+    def forward(self, sequence):
+        values = self.norm(self.conv(sequence.t()).relu().t())
+        return self.fc(self.bilstm(values)[0].amax(0))
 
 
 def read_ts(path):
@@ -72,6 +85,12 @@ def main(program):
         (folder / "gru.json").write_text(json.dumps(layers))
         check(program, folder / "gru", made, folder / "gru.json", Classifier(torch.nn.GRU, 2, 20, 2, 3),
               "--sequence-padding", "left")
+        layers = [{"name": "conv", "type": "conv1d", "filters": 12, "kernel": 3}, {"type": "relu"},
+                  {"name": "norm", "type": "layer_norm"},
+                  {"name": "bilstm", "type": "bilstm", "hidden": 9, "output": "sequence"},
+                  {"type": "global_max_pool"}, {"name": "fc", "type": "linear", "features": "classes"}]
+        (folder / "convolutions.json").write_text(json.dumps(layers))
+        check(program, folder / "convolutions", made, folder / "convolutions.json", Convolutions(2, 3))
         check(program, folder / "lstm", made, "lstm_classifier", Classifier(torch.nn.LSTM, 2, 100, 1, 3))
         vowels = Path(os.environ.get("LOCKSTEP_TEST_DATA", "")) / "sequences" / "JapaneseVowels_TRAIN.ts"
         if vowels.exists():

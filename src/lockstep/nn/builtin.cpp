@@ -5,6 +5,7 @@
 #include "lockstep/nn/layers/linear.h"
 #include "lockstep/nn/layers/merge.h"
 #include "lockstep/nn/layers/normalization.h"
+#include "lockstep/nn/layers/over_time.h"
 #include "lockstep/nn/layers/pooling.h"
 #include "lockstep/nn/layers/recurrent.h"
 #include "lockstep/nn/zoo/zoo.h"
@@ -14,9 +15,11 @@ namespace lockstep::nn {
 const std::vector<LayerType>& layer_types() {
   static const std::vector<LayerType> types{
       layer_type("conv2d", plan_conv2d),
+      layer_type("conv1d", plan_conv1d),
       layer_type("linear", plan_linear),
       layer_type("flatten", plan_flatten),
       layer_type("batch_norm", plan_batch_norm),
+      layer_type("layer_norm", plan_layer_norm),
       layer_type("local_response_norm", plan_local_response_norm),
       layer_type("relu", plan_relu),
       layer_type("relu6", plan_relu6),
@@ -30,7 +33,9 @@ const std::vector<LayerType>& layer_types() {
       layer_type("average_pool", plan_average_pool),
       layer_type("adaptive_average_pool", plan_adaptive_average_pool),
       layer_type("global_average_pool", plan_global_average_pool),
+      layer_type("global_max_pool", plan_global_max_pool),
       layer_type("lstm", plan_lstm),
+      layer_type("bilstm", plan_bilstm),
       layer_type("gru", plan_gru),
       layer_type("add", plan_add),
       layer_type("concatenate", plan_concatenate),

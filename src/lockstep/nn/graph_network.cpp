@@ -300,8 +300,9 @@ std::vector<InstanceLayer> instance_layers(const LayerGraph& graph, const GraphP
   }
   std::vector<InstanceLayer> layers;
   for (size_t i = 0; i < graph.order.size(); ++i) {
-    layers.push_back({graph.layers[graph.order[i]].name, plan.layers[graph.order[i]].random,
-                      plan.layers[graph.order[i]].keeps_shards_apart, earliest[i + 1] >= i + 1});
+    const LayerPlan& planned = plan.layers[graph.order[i]];
+    layers.push_back({graph.layers[graph.order[i]].name, planned.random, planned.keeps_shards_apart,
+                      planned.needs_whole_sequences, earliest[i + 1] >= i + 1});
   }
   return layers;
 }

@@ -60,6 +60,15 @@ const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const ch
   return input;
 }
 
+void check_groups(int64_t groups, int64_t filters, const LayerInput& input) {
+  const int64_t channels = input.shape.front();
+  if (channels % groups == 0 && filters % groups == 0) return;
+  throw Misfit{"has " + std::to_string(groups) + " groups, which must divide the " +
+                   std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
+                   std::to_string(filters) + " filters",
+               "use a number of groups that divides both"};
+}
+
 Pair pair_of(const std::vector<int64_t>& values, const char* name, Pair fallback) {
   if (values.empty()) return fallback;
   if (values.size() > 2)

@@ -95,6 +95,7 @@ struct LayerPlan {
   bool random = false;              ///< draws random numbers in training
   bool keeps_shards_apart = false;  ///< the built layer accepts several shards in one batch, or says when it
                                     ///< does not: shards_together.h
+  bool needs_whole_sequences = false;  ///< a sequence cut into pieces would give other outputs
   bool flattens = false;  ///< the built layer also accepts [b,C,H,W] if it was planned for [b,features]
   /// For convolutions: whether Lockstep's kernels run it on a CPU, for this number of images, in float32 or
   /// (half) bfloat16.
@@ -139,6 +140,9 @@ const LayerInput& image_input(const std::vector<LayerInput>& inputs);
 const LayerInput& sequence_input(const std::vector<LayerInput>& inputs);
 /// The one input, which must not be a sequence; `why` continues "does not accept sequences: ".
 const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const char* why);
+
+/// Throws a Misfit unless a convolution with this number of groups fits its input and filters.
+void check_groups(int64_t groups, int64_t filters, const LayerInput& input);
 
 /// A height and a width. An option may give one number for both: `"kernel": 3` means `"kernel": [3, 3]`.
 struct Pair {

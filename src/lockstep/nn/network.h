@@ -60,7 +60,8 @@ struct InstanceLayer {
   bool random = false;  ///< draws random numbers in training
   bool keeps_shards_apart =
       false;  ///< accepts several shards in one batch, or says when it does not: shards_together.h
-  bool ends_part = false;  ///< later layers need only its output, and nothing from before it
+  bool needs_whole_sequences = false;  ///< a sequence cut into pieces would give other outputs
+  bool ends_part = false;              ///< later layers need only its output, and nothing from before it
 };
 
 /// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits

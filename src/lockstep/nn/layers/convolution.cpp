@@ -8,15 +8,6 @@
 namespace lockstep::nn {
 namespace {
 
-void check_groups(const Conv2d& options, const LayerInput& input) {
-  const int64_t channels = input.shape[0];
-  if (channels % options.groups == 0 && options.filters % options.groups == 0) return;
-  throw Misfit{"has " + std::to_string(options.groups) + " groups, which must divide the " +
-                   std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
-                   std::to_string(options.filters) + " filters",
-               "use a number of groups that divides both"};
-}
-
 bool is_direct(kernels::ConvolutionShape shape, int64_t batch, bool half) {
   shape.batch = batch;
   return half ? kernels::is_worthwhile<kernels::BFloat16>(shape) : kernels::is_worthwhile<float>(shape);
@@ -39,7 +30,7 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
   if (options.kernel.empty())
     throw Misfit{"needs \"kernel\", the size of its window",
                  "add \"kernel\": 3, or [3, 5] for height and width"};
-  check_groups(options, input);
+  check_groups(options.groups, options.filters, input);
   const Pair kernel = pair_of(options.kernel, "kernel", {1, 1});
   const Pair stride = pair_of(options.stride, "stride", {1, 1});
   const Pair padding = pair_of(options.padding, "padding", {0, 0});

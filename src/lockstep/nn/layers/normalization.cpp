@@ -44,6 +44,25 @@ LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput
   return plan;
 }
 
+LayerPlan plan_layer_norm(const LayerNorm& options, const std::vector<LayerInput>& inputs) {
+  const LayerInput& input = only_input(inputs);
+  const bool sequences = input.shape.size() == 2;
+  const Shape normalized = sequences ? Shape{input.shape.front()} : input.shape;
+  LayerPlan plan{
+      .detail = "over " + shape_text(normalized), .output = input.shape, .output_is_reusable = true};
+  if (options.affine) plan.learnables = {{"weight", normalized}, {"bias", normalized}};
+  plan.build = [options, normalized, sequences](bool) {
+    auto module = std::make_shared<torch::nn::LayerNormImpl>(
+        torch::nn::LayerNormOptions(normalized).eps(options.epsilon).elementwise_affine(options.affine));
+    return BuiltLayer{module, [module, sequences](const std::vector<at::Tensor>& taken) {
+                        // The order of the numbers in memory must be that of the weights.
+                        return sequences ? module->forward(taken[0].transpose(1, 2)).transpose(1, 2)
+                                         : module->forward(taken[0].contiguous());
+                      }};
+  };
+  return plan;
+}
+
 LayerPlan plan_local_response_norm(const LocalResponseNorm& options, const std::vector<LayerInput>& inputs) {
   LayerPlan plan{.detail = "over " + std::to_string(options.size) + " channels",
                  .output = image_input(inputs).shape};

@@ -19,6 +19,19 @@ struct BatchNorm {
 };
 LayerPlan plan_batch_norm(const BatchNorm& options, const std::vector<LayerInput>& inputs);
 
+/// The same shape: mean 0 and variance 1 over the numbers of a sample, [C,H,W] or [features], or over the
+/// channels of each time step of a sequence [C,T]; then a learned scale and shift of each number. PyTorch's
+/// torch.nn.LayerNorm. Ba et al. 2016.
+struct LayerNorm {
+  double epsilon = 1e-5;
+  bool affine = true;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("epsilon", self.epsilon, "added to the variance", above(0, 1e3));
+    field("affine", self.affine, "learn a scale and a shift for each number");
+  };
+};
+LayerPlan plan_layer_norm(const LayerNorm& options, const std::vector<LayerInput>& inputs);
+
 /// [C,H,W] to the same shape: x / (k + alpha / size * sum of squares over `size` neighbouring channels) ^
 /// beta. Krizhevsky et al. 2012.
 struct LocalResponseNorm {

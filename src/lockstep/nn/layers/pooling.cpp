@@ -114,10 +114,4 @@ LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options,
   return plan;
 }
 
-LayerPlan plan_global_average_pool(const NoOptions&, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan = plan_adaptive_average_pool({}, inputs);
-  plan.detail.clear();
-  return plan;
-}
-
 }  // namespace lockstep::nn

@@ -50,7 +50,4 @@ struct AdaptiveAveragePool {
 LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options,
                                      const std::vector<LayerInput>& inputs);
 
-/// [C,H,W] -> [C,1,1].
-LayerPlan plan_global_average_pool(const NoOptions& options, const std::vector<LayerInput>& inputs);
-
 }  // namespace lockstep::nn

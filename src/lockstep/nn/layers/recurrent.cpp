@@ -1,41 +1,13 @@
 #include "lockstep/nn/layers/recurrent.h"
 
-#include <algorithm>
-
 #include <ATen/ATen.h>
 #include <torch/nn/modules/rnn.h>
 
 #include "lockstep/nn/recurrence.h"
+#include "lockstep/nn/time_span.h"
 
 namespace lockstep::nn {
 namespace {
-
-/// The part of a mini-batch that must be computed: time steps [begin, begin + count), and the rows in which
-/// they are padding.
-struct Span {
-  int64_t begin = 0;
-  int64_t count = 0;
-  at::Tensor padding = {};  ///< bool [count,b,1]; undefined without padding
-};
-
-/// Time steps that are padding in all rows are omitted.
-Span span_of(const TimeSteps& times, int64_t steps, at::Device device) {
-  const at::Tensor lengths = times.lengths.contiguous();
-  const int64_t rows = lengths.numel();
-  const int64_t* length = lengths.const_data_ptr<int64_t>();
-  const auto [shortest, longest] = std::minmax_element(length, length + rows);
-  Span span{.count = std::max<int64_t>(*longest, 1)};
-  if (times.padded_left) span.begin = steps - span.count;
-  if (*shortest == span.count) return span;
-  at::Tensor padding = at::zeros({span.count, rows, 1}, at::kBool);
-  for (int64_t row = 0; row < rows; ++row) {
-    padding.select(1, row)
-        .narrow(0, times.padded_left ? 0 : length[row], span.count - length[row])
-        .fill_(true);
-  }
-  span.padding = padding.to(device);
-  return span;
-}
 
 std::vector<CellWeights> weights_of(const torch::nn::Module& module) {
   const std::vector<at::Tensor> all = module.parameters();
@@ -45,44 +17,81 @@ std::vector<CellWeights> weights_of(const torch::nn::Module& module) {
   return layers;
 }
 
-enum class Cell { lstm, gru };
+enum class Cell { lstm, gru, bilstm };
 
-/// Output [b,H,T] or [b,H]. `hidden_state` is h, and c of an LSTM, [b,layers,H].
-at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, const at::Tensor& input,
-               const TimeSteps& times, std::vector<at::Tensor>& hidden_state) {
-  // Sums over hundreds of time steps need the precision of float32, and products of few rows gain nothing
-  // from less.
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  const std::vector<CellWeights> layers = weights_of(module);
-  const int64_t rows = input.size(0), steps = input.size(2), hidden = layers.front().hidden.size(1);
-  const Span span = span_of(times, steps, input.device());
-  at::Tensor values = input.narrow(2, span.begin, span.count)
-                          .to(layers.front().input.scalar_type())
-                          .permute({2, 0, 1})
-                          .contiguous();
+/// A stack of layers, computed over the unpadded part of a mini-batch.
+struct Stack {
+  std::vector<CellWeights> weights;
+  at::Tensor values;   ///< [count,b,C], then the outputs of the layers so far
+  at::Tensor padding;  ///< bool [count,b,1], or undefined
+};
+
+/// The outputs after the last time step [b,H]. `hidden_state` is h, and c of an LSTM, [b,layers,H].
+at::Tensor run_forward(Stack& stack, Cell cell, std::vector<at::Tensor>& hidden_state) {
+  const int64_t rows = stack.values.size(1), hidden = stack.weights.front().hidden.size(1);
   if (hidden_state.empty())
     hidden_state.assign(cell == Cell::lstm ? 2 : 1,
-                        at::zeros({rows, static_cast<int64_t>(layers.size()), hidden},
-                                  values.options().requires_grad(false)));
+                        at::zeros({rows, static_cast<int64_t>(stack.weights.size()), hidden},
+                                  stack.values.options().requires_grad(false)));
   std::vector<at::Tensor> h, c;
   at::Tensor last;
-  for (size_t i = 0; i < layers.size(); ++i) {
+  for (size_t i = 0; i < stack.weights.size(); ++i) {
     const auto place = static_cast<int64_t>(i);
     const at::Tensor begin = hidden_state[0].select(1, place).contiguous();
-    const Recurrence made = cell == Cell::lstm ? run_lstm(values, span.padding, layers[i], begin,
-                                                          hidden_state[1].select(1, place).contiguous())
-                                               : run_gru(values, span.padding, layers[i], begin);
-    values = made.outputs;
+    const Recurrence made = cell == Cell::lstm
+                                ? run_lstm(stack.values, stack.padding, stack.weights[i], begin,
+                                           hidden_state[1].select(1, place).contiguous())
+                                : run_gru(stack.values, stack.padding, stack.weights[i], begin);
+    stack.values = made.outputs;
     last = made.h;
     h.push_back(made.h.detach());
     if (cell == Cell::lstm) c.push_back(made.c.detach());
   }
   hidden_state[0] = at::stack(h, 1);
   if (cell == Cell::lstm) hidden_state[1] = at::stack(c, 1);
-  if (mode == OutputMode::last) return last;
-  const at::Tensor outputs = values.permute({1, 2, 0});
-  return span.count == steps ? outputs
-                             : at::constant_pad_nd(outputs, {span.begin, steps - span.begin - span.count});
+  return last;
+}
+
+/// The last outputs of both directions [b,2H]. The weights of each layer are those of the forward direction,
+/// then those of the reverse direction. A padded time step changes no state, so it may also come first.
+at::Tensor run_both_ways(Stack& stack) {
+  const at::Tensor zeros = at::zeros({stack.values.size(1), stack.weights.front().hidden.size(1)},
+                                     stack.values.options().requires_grad(false));
+  const at::Tensor reversed_padding = stack.padding.defined() ? stack.padding.flip(0) : stack.padding;
+  at::Tensor last;
+  for (size_t i = 0; i + 1 < stack.weights.size(); i += 2) {
+    const Recurrence ahead = run_lstm(stack.values, stack.padding, stack.weights[i], zeros, zeros);
+    const Recurrence back =
+        run_lstm(stack.values.flip(0), reversed_padding, stack.weights[i + 1], zeros, zeros);
+    stack.values = at::cat({ahead.outputs, back.outputs.flip(0)}, 2);
+    last = at::cat({ahead.h, back.h}, 1);
+  }
+  return last;
+}
+
+/// Output [b,H,T] or [b,H].
+at::Tensor run(const torch::nn::Module& module, Cell cell, OutputMode mode, const at::Tensor& input,
+               const TimeSteps& times, std::vector<at::Tensor>& hidden_state) {
+  // Sums over hundreds of time steps need the precision of float32, and products of few rows gain nothing
+  // from less.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const TimeSpan span = span_of(times, input.size(2), input.device());
+  Stack stack{weights_of(module), {}, span.padding};
+  stack.values = input.narrow(2, span.begin, span.count)
+                     .to(stack.weights.front().input.scalar_type())
+                     .permute({2, 0, 1})
+                     .contiguous();
+  const at::Tensor last =
+      cell == Cell::bilstm ? run_both_ways(stack) : run_forward(stack, cell, hidden_state);
+  return mode == OutputMode::last ? last : span.widen(stack.values.permute({1, 2, 0}), input.size(2));
+}
+
+/// The names of the tensors that one layer and direction learns end with `suffix`.
+void add_cell(LayerPlan& plan, int64_t gates, int64_t inputs, int64_t hidden, const std::string& suffix) {
+  plan.learnables.push_back({"weight_ih" + suffix, {gates * hidden, inputs}});
+  plan.learnables.push_back({"weight_hh" + suffix, {gates * hidden, hidden}});
+  plan.learnables.push_back({"bias_ih" + suffix, {gates * hidden}});
+  plan.learnables.push_back({"bias_hh" + suffix, {gates * hidden}});
 }
 
 template <class Module, class ModuleOptions>
@@ -90,24 +99,24 @@ LayerPlan plan_recurrent(const Recurrent& options, const std::vector<LayerInput>
   const LayerInput& input = sequence_input(inputs);
   if (options.hidden == 0)
     throw Misfit{"needs \"hidden\", the size of its hidden state", "add for example \"hidden\": 100"};
-  const int64_t channels = input.shape.front(), gates = cell == Cell::lstm ? 4 : 3;
-  const bool sequence = options.output == OutputMode::sequence;
+  const bool both_ways = cell == Cell::bilstm, sequence = options.output == OutputMode::sequence;
+  const int64_t channels = input.shape.front(), gates = cell == Cell::gru ? 3 : 4,
+                output = both_ways ? 2 * options.hidden : options.hidden;
   LayerPlan plan{.detail = std::string(sequence ? "every time step" : "last time step") +
-                           (options.layers > 1 ? ", " + std::to_string(options.layers) + " layers" : "")};
-  plan.output = sequence ? Shape{options.hidden, input.shape.back()} : Shape{options.hidden};
+                           (options.layers > 1 ? ", " + std::to_string(options.layers) + " layers" : ""),
+                 .needs_whole_sequences = both_ways};
+  plan.output = sequence ? Shape{output, input.shape.back()} : Shape{output};
   for (int64_t i = 0; i < options.layers; ++i) {
     const std::string suffix = "_l" + std::to_string(i);
-    plan.learnables.push_back(
-        {"weight_ih" + suffix, {gates * options.hidden, i == 0 ? channels : options.hidden}});
-    plan.learnables.push_back({"weight_hh" + suffix, {gates * options.hidden, options.hidden}});
-    plan.learnables.push_back({"bias_ih" + suffix, {gates * options.hidden}});
-    plan.learnables.push_back({"bias_hh" + suffix, {gates * options.hidden}});
+    add_cell(plan, gates, i == 0 ? channels : output, options.hidden, suffix);
+    if (both_ways) add_cell(plan, gates, i == 0 ? channels : output, options.hidden, suffix + "_reverse");
   }
-  plan.hidden_state.push_back({"h", {options.layers, options.hidden}});
+  if (!both_ways) plan.hidden_state.push_back({"h", {options.layers, options.hidden}});
   if (cell == Cell::lstm) plan.hidden_state.push_back({"c", {options.layers, options.hidden}});
   plan.build = [options, channels, cell](bool) {
-    auto module =
-        std::make_shared<Module>(ModuleOptions(channels, options.hidden).num_layers(options.layers));
+    auto module = std::make_shared<Module>(ModuleOptions(channels, options.hidden)
+                                               .num_layers(options.layers)
+                                               .bidirectional(cell == Cell::bilstm));
     BuiltLayer built{.module = module};
     built.forward_sequence = [module, cell, mode = options.output](const at::Tensor& taken,
                                                                    const TimeSteps& times,
@@ -123,6 +132,10 @@ LayerPlan plan_recurrent(const Recurrent& options, const std::vector<LayerInput>
 
 LayerPlan plan_lstm(const Recurrent& options, const std::vector<LayerInput>& inputs) {
   return plan_recurrent<torch::nn::LSTMImpl, torch::nn::LSTMOptions>(options, inputs, Cell::lstm);
+}
+
+LayerPlan plan_bilstm(const Recurrent& options, const std::vector<LayerInput>& inputs) {
+  return plan_recurrent<torch::nn::LSTMImpl, torch::nn::LSTMOptions>(options, inputs, Cell::bilstm);
 }
 
 LayerPlan plan_gru(const Recurrent& options, const std::vector<LayerInput>& inputs) {

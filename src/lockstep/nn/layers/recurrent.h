@@ -23,11 +23,14 @@ struct Recurrent {
   };
 };
 
-/// PyTorch's torch.nn.LSTM and torch.nn.GRU with one direction and no dropout: the same arithmetic, names
+/// PyTorch's torch.nn.LSTM and torch.nn.GRU without dropout: the same arithmetic, names
 /// (weight_ih_l0 ...) and initial weights. A padded time step does not change the state and returns zeros.
 /// With bf16-mixed they run in float32. The state hidden_state between mini-batches is "h" [layers,hidden],
 /// and also "c" for an LSTM.
 LayerPlan plan_lstm(const Recurrent& options, const std::vector<LayerInput>& inputs);
 LayerPlan plan_gru(const Recurrent& options, const std::vector<LayerInput>& inputs);
+/// torch.nn.LSTM with two directions: [C,T] to [2 hidden,T] or [2 hidden], the forward direction first. The
+/// last output of the reverse direction is that of the first time step. It carries no state.
+LayerPlan plan_bilstm(const Recurrent& options, const std::vector<LayerInput>& inputs);
 
 }  // namespace lockstep::nn

@@ -47,6 +47,23 @@ void count_learnables(NetworkPlan& plan, const nn::Instance& prototype) {
   plan.sums_shards = layers_keep_apart(prototype);
 }
 
+// --tbptt-length cuts sequences into pieces and carries the recurrent state from piece to piece.
+void check_pieces(const std::string& network, const nn::Instance& prototype) {
+  if (prototype.hidden_state.empty()) {
+    throw Error(ErrorCode::invalid_option,
+                "network \"" + network +
+                    "\" has no recurrent state, which --tbptt-length carries from piece to piece",
+                "leave it out, or use lstm or gru layers");
+  }
+  for (const nn::InstanceLayer& layer : prototype.layers) {
+    if (!layer.needs_whole_sequences) continue;
+    throw Error(ErrorCode::invalid_option,
+                "layer \"" + layer.name + "\" of network \"" + network +
+                    "\" needs whole sequences, but --tbptt-length cuts them into pieces",
+                "leave it out, or use only lstm, gru and linear layers");
+  }
+}
+
 }  // namespace
 
 std::pair<nn::Network, std::string> default_network(const data::ImageFormat& format) {
@@ -73,12 +90,7 @@ NetworkChoice make_network(const nn::Network& network, const nn::NetworkInput& i
   put_on_new_head(choice.network, plan, options);
   plan.name = choice.network.name();
   choice.prototype = first_instance(choice.network, plan, step.seed);
-  if (step.tbptt_length > 0 && choice.prototype.hidden_state.empty()) {
-    throw Error(ErrorCode::invalid_option,
-                "network \"" + plan.name +
-                    "\" has no recurrent state, which --tbptt-length carries from piece to piece",
-                "leave it out, or use lstm or gru layers");
-  }
+  if (step.tbptt_length > 0) check_pieces(plan.name, choice.prototype);
   count_learnables(plan, choice.prototype);
   learning_rate_factors(learnables_of(choice.prototype), plan);  // throws for invalid factors
   if (input.time_steps == 0) plan.frozen_layers = static_cast<int64_t>(nn::frozen_layers(choice.prototype));
