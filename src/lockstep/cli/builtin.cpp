@@ -130,6 +130,21 @@ const std::vector<Verb>& builtin_verbs() {
            "is 1 if a run is not going on.",
        .fields = stop_fields,
        .run = run_stop},
+      {.name = "cloud plan",
+       .words = "aws",
+       .summary = "show a cluster of GPU machines with its price, and what is cheaper or faster",
+       .details =
+           "Nothing is started, and no network is used. Prices are of early 2026, unless --prices names "
+           "others. The time of the training is given (--hours), or forecast by lockstep plan "
+           "(--forecast).",
+       .fields = cloud_plan_fields,
+       .run = run_cloud_plan},
+      {.name = "cloud prices",
+       .words = "",
+       .summary = "list the types of machines and their prices",
+       .details = "",
+       .fields = cloud_prices_fields,
+       .run = run_cloud_prices},
       {.name = "cluster list",
        .words = "",
        .summary = "list the profiles: where jobs can run",

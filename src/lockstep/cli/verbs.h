@@ -49,6 +49,11 @@ int run_data_get(const Call& call, Console& console);
 std::vector<FieldInfo> copy_fields();
 int run_copy(const Call& call, Console& console);
 
+std::vector<FieldInfo> cloud_plan_fields();
+int run_cloud_plan(const Call& call, Console& console);
+std::vector<FieldInfo> cloud_prices_fields();
+int run_cloud_prices(const Call& call, Console& console);
+
 std::vector<FieldInfo> cluster_list_fields();
 std::vector<FieldInfo> cluster_create_fields();
 std::vector<FieldInfo> cluster_import_fields();
