@@ -132,11 +132,10 @@ const std::vector<Verb>& builtin_verbs() {
        .run = run_stop},
       {.name = "cloud plan",
        .words = "aws",
-       .summary = "show a cluster of GPU machines with its price, and what is cheaper or faster",
-       .details =
-           "Nothing is started, and no network is used. Prices are of early 2026, unless --prices names "
-           "others. The time of the training is given (--hours), or forecast by lockstep plan "
-           "(--forecast).",
+       .summary = "show a cluster of GPU machines and its price; nothing is started",
+       .details = "No network is used. Prices are of early 2026, unless --prices names "
+                  "others. The time of the training is given (--hours), or forecast by lockstep plan "
+                  "(--forecast).",
        .fields = cloud_plan_fields,
        .run = run_cloud_plan},
       {.name = "cloud prices",

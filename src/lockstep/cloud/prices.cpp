@@ -9,7 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cloud/internal/price_snapshot.h"
+#include "lockstep/cloud/internal/embedded.h"
 
 namespace lockstep::cloud {
 namespace {
@@ -107,7 +107,7 @@ PriceTable read_prices(const std::filesystem::path& file) {
 
 const PriceTable& price_snapshot() {
   static const PriceTable table = [] {
-    PriceTable parsed = parse_prices(price_snapshot_text(), "the built-in prices");
+    PriceTable parsed = parse_prices(embedded::aws_prices(), "the built-in prices");
     parsed.date = "early 2026";
     parsed.source = "skypilot-catalog, commit 00148f2af367";
     return parsed;

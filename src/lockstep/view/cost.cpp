@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/drawing.h"
@@ -18,18 +19,30 @@ constexpr int kLegendColumns = 3;
 constexpr std::array<const char*, 10> kCurveColours{"#2a6fb0", "#d8701a", "#3f8f5e", "#a03f7f", "#7a6f1e",
                                                     "#5b54b8", "#c0392b", "#1f8a8a", "#8d6e4f", "#4a4a4a"};
 constexpr std::array<double, 3> kSteps{1, 2, 5};
+constexpr std::array<double, 9> kFineSteps{1, 1.5, 2, 3, 4, 5, 6, 7, 8};
+constexpr size_t kFewTicks = 4;
 
 const char* curve_colour(size_t curve) { return kCurveColours[curve % kCurveColours.size()]; }
+// Where the colours are used again.
+const char* curve_dashes(size_t curve) {
+  return curve < kCurveColours.size() ? "" : "stroke-dasharray=\"6 3\"";
+}
 
-// Ticks at 1, 2 and 5 times the powers of ten that lie inside, as logarithms.
-Axis log_axis(double low, double high) {
-  Axis axis{.low = std::log10(low) - 0.05, .high = std::log10(high) + 0.05, .ticks = {}, .digits = 0};
+// Multiples of the powers of ten that lie inside, as logarithms.
+void add_ticks(Axis& axis, std::span<const double> steps) {
+  axis.ticks.clear();
   for (int power = -6; power <= 9; ++power) {
-    for (const double step : kSteps) {
+    for (const double step : steps) {
       const double tick = std::log10(step) + power;
       if (tick > axis.low && tick < axis.high) axis.ticks.push_back(tick);
     }
   }
+}
+
+Axis log_axis(double low, double high) {
+  Axis axis{.low = std::log10(low) - 0.05, .high = std::log10(high) + 0.05, .ticks = {}, .digits = 0};
+  add_ticks(axis, kSteps);
+  if (axis.ticks.size() < kFewTicks) add_ticks(axis, kFineSteps);
   return axis;
 }
 
@@ -79,7 +92,7 @@ void draw_curve(Drawing& drawing, const Panel& panel, const CostCurve& curve, si
   std::vector<Point> points;
   for (const CostPoint& point : curve.points)
     points.push_back({std::log10(point.hours), std::log10(point.dollars)});
-  if (points.size() > 1) drawing.path(panel.places(points), curve_colour(number), 1.6);
+  if (points.size() > 1) drawing.path(panel.places(points), curve_colour(number), 1.6, curve_dashes(number));
   for (size_t i = 0; i < points.size(); ++i) {
     const double x = panel.across(points[i].step), y = panel.down(points[i].value);
     if (curve.points[i].marked) drawing.dot(x, y, 9, drawing.colours().paper, drawing.colours().ink);
@@ -93,7 +106,7 @@ void draw_legend(Drawing& drawing, const Panel& panel, const std::vector<CostCur
   for (size_t i = 0; i < curves.size(); ++i) {
     const double x = kPlotLeft + column * static_cast<double>(i % kLegendColumns);
     const double y = panel.bottom() + 68 + kLegendRow * static_cast<double>(i / kLegendColumns);
-    drawing.path({{x, y - 4}, {x + 22, y - 4}}, curve_colour(i), 2);
+    drawing.path({{x, y - 4}, {x + 22, y - 4}}, curve_colour(i), 2, curve_dashes(i));
     drawing.words(x + 30, y, Anchor::start, curves[i].name, drawing.colours().ink);
   }
 }
