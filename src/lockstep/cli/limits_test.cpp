@@ -76,8 +76,9 @@ std::vector<std::string> command(const Verb& verb, const std::string& option) {
   for (const std::string& word : split(verb.words, ' ')) {
     if (!word.empty() && !word.starts_with("[")) words.emplace_back("nowhere");
   }
-  // What `lockstep run` starts comes last.
-  words.insert(verb.starts_program ? words.end() - 1 : words.end(), option);
+  // What `lockstep run` starts comes last; `lockstep batch` may have nothing to start.
+  const bool has_program = verb.starts_program && words.back() == "nowhere";
+  words.insert(has_program ? words.end() - 1 : words.end(), option);
   return words;
 }
 

@@ -67,6 +67,28 @@ int run_cluster_export(const Call& call, Console& console);
 int run_cluster_import(const Call& call, Console& console);
 int run_cluster_discover(const Call& call, Console& console);
 
+std::vector<FieldInfo> batch_fields();
+int run_batch(const Call& call, Console& console);
+std::vector<FieldInfo> jobs_fields();
+int run_jobs(const Call& call, Console& console);
+std::vector<FieldInfo> job_show_fields();
+std::vector<FieldInfo> job_wait_fields();
+std::vector<FieldInfo> job_diary_fields();
+std::vector<FieldInfo> job_fetch_fields();
+std::vector<FieldInfo> job_attach_fields();
+int run_job_show(const Call& call, Console& console);
+int run_job_wait(const Call& call, Console& console);
+int run_job_cancel(const Call& call, Console& console);
+int run_job_delete(const Call& call, Console& console);
+int run_job_requeue(const Call& call, Console& console);
+int run_job_diary(const Call& call, Console& console);
+int run_job_fetch(const Call& call, Console& console);
+int run_job_attach(const Call& call, Console& console);
+int run_job_put(const Call& call, Console& console);
+std::vector<FieldInfo> queue_run_fields();
+int run_queue_run(const Call& call, Console& console);
+int run_queue_runner(const Call& call, Console& console);
+
 std::vector<FieldInfo> runs_fields();
 int run_runs(const Call& call, Console& console);
 

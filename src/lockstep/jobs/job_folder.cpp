@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostBytes = 16 << 20;
+constexpr int64_t kMostFileBytes = 16 << 20;
 constexpr int64_t kAttemptsWithoutStep = 3;
 constexpr int64_t kMostKills = 10;
 
@@ -29,7 +29,8 @@ template <Described T>
 T parse_described(const fs::path& file) {
   try {
     T value;
-    read_json(record::known_part<T>(parse_json(read_file(file, kMostBytes))), value, quote(file.string()));
+    read_json(record::known_part<T>(parse_json(read_file(file, kMostFileBytes))), value,
+              quote(file.string()));
     return value;
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data, quote(file.string()) + " is damaged: " + error.what());
@@ -109,7 +110,13 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
   }
 }
 
-JobSpec read_spec(const JobPaths& paths) { return parse_described<JobSpec>(paths.spec()); }
+JobSpec read_spec(const JobPaths& paths) {
+  JobSpec spec = parse_described<JobSpec>(paths.spec());
+  if (spec.command.empty())
+    throw Error(ErrorCode::corrupt_data, quote(paths.spec().string()) + " is damaged: it has no command");
+  if (!spec.run_folder.empty()) spec.run_folder = (paths.folder / spec.run_folder).string();
+  return spec;
+}
 
 int64_t newest_attempt(const JobPaths& paths) {
   return parse_number<int64_t>(first_line_of(paths.attempt())).value_or(0);
@@ -151,6 +158,13 @@ bool is_marked_cancelled(const JobPaths& paths) { return ::access(paths.cancelle
 
 std::vector<std::string> command_of(const JobSpec& spec) {
   std::vector<std::string> command = spec.command;
+  const bool has_output = std::any_of(command.begin(), command.end(), [](const std::string& word) {
+    return word == "--output" || word.starts_with("--output=");
+  });
+  if (!spec.run_folder.empty() && !has_output) {
+    command.emplace_back("--output");
+    command.push_back(spec.run_folder);
+  }
   if (!spec.run_folder.empty() && ::access(record::RunPaths{spec.run_folder}.options().c_str(), F_OK) == 0 &&
       std::find(command.begin(), command.end(), "--resume") == command.end())
     command.emplace_back("--resume");

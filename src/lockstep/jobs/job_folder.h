@@ -26,7 +26,6 @@ struct JobPaths {
   std::filesystem::path requeued() const { return folder / "requeued"; }  ///< up to which they do not count
   std::filesystem::path cancelled() const { return folder / "cancelled"; }
   std::filesystem::path result() const { return folder / "result.json"; }
-  std::filesystem::path run() const { return folder / "run"; }  ///< of a training without --output
   std::filesystem::path shipped() const { return folder / "shipped"; }
   std::filesystem::path attempt_folder(int64_t attempt) const {
     return folder / ("attempt-" + std::to_string(attempt));
@@ -47,7 +46,7 @@ std::filesystem::path jobs_folder();
 using Fill = std::function<void(const JobPaths& paths)>;
 JobPaths make_job(const std::filesystem::path& root, const JobSpec& spec, const Fill& fill = {});
 
-/// Throws not_found or corrupt_data.
+/// With the whole path of its run. Throws not_found or corrupt_data.
 JobSpec read_spec(const JobPaths& paths);
 
 /// 0: no attempt began.
@@ -74,7 +73,7 @@ void forget_result(const JobPaths& paths);
 void mark_cancelled(const JobPaths& paths);
 bool is_marked_cancelled(const JobPaths& paths);
 
-/// The command of the next attempt: with --resume where its run has begun.
+/// The command of the next attempt: with the --output of its run, and with --resume where that has begun.
 std::vector<std::string> command_of(const JobSpec& spec);
 
 /// "NAME=value" that tell a command which job and attempt it is; also its paths and shipped files.

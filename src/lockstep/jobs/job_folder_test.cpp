@@ -132,9 +132,12 @@ TEST(JobCommand, ResumesARunThatHasBegun) {
   const TemporaryFolder root;
   const JobSpec spec{.command = {"lockstep", "train", "photos"},
                      .run_folder = (root.path() / "run").string()};
-  EXPECT_THAT(command_of(spec), ElementsAre("lockstep", "train", "photos"));
+  EXPECT_THAT(command_of(spec), ElementsAre("lockstep", "train", "photos", "--output", spec.run_folder));
   root.write("run/options.json", "{}");
-  EXPECT_THAT(command_of(spec), ElementsAre("lockstep", "train", "photos", "--resume"));
+  EXPECT_THAT(command_of(spec),
+              ElementsAre("lockstep", "train", "photos", "--output", spec.run_folder, "--resume"));
+  const JobPaths paths = make_job(root.path(), {.command = {"lockstep", "train"}, .run_folder = "run"});
+  EXPECT_EQ(read_spec(paths).run_folder, (paths.folder / "run").string());
 }
 
 TEST(JobCommand, IsToldWhichAttemptItIs) {

@@ -15,7 +15,8 @@ struct JobSpec {
   std::string name{};                  ///< for people; not of this job alone
   std::vector<std::string> command{};  ///< program and words
   std::string working_folder{};        ///< where it runs
-  std::string run_folder{};            ///< of the Lockstep run that it trains; empty: it is another program
+  std::string
+      run_folder{};  ///< of the Lockstep run that it trains, from the job's folder on; empty: another program
   std::vector<std::string> secrets{};  ///< names of variables whose values are in no file
   std::string profile = "local";       ///< its content is in profile.json
   std::string scheduler = "local";
@@ -34,7 +35,7 @@ struct JobSpec {
     field("name", self.name, "for people; several jobs may have it");
     field("command", self.command, "program and words");
     field("working_folder", self.working_folder, "where it runs");
-    field("run_folder", self.run_folder, "of the run that it trains; empty: it is another program");
+    field("run_folder", self.run_folder, "of the run that it trains, from here on; empty: another program");
     field("secrets", self.secrets, "names of variables whose values are in no file");
     field("profile", self.profile, "where it runs; its content is in profile.json");
     field("scheduler", self.scheduler, "what starts it");

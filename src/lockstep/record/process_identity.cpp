@@ -54,6 +54,14 @@ ProcessIdentity this_process() {
           .process_start = is_own && line ? line->start : 0};
 }
 
+ProcessIdentity identity_of(int64_t process) {
+  ProcessIdentity identity = this_process();
+  const auto line = process_line(process);
+  identity.process = process;
+  identity.process_start = identity.process_start != 0 && line ? line->start : 0;
+  return identity;
+}
+
 std::optional<bool> is_there(const ProcessIdentity& identity) {
   const ProcessIdentity here = this_process();
   const bool is_process = identity.process > 0 && identity.process <= std::numeric_limits<pid_t>::max();

@@ -27,6 +27,9 @@ struct ProcessIdentity {
 
 ProcessIdentity this_process();
 
+/// Of a process that the caller has started, and that counts in the caller's namespace.
+ProcessIdentity identity_of(int64_t process);
+
 /// Whether the process is there. Nothing if this process cannot know: it is on another machine, or counts in
 /// another namespace.
 std::optional<bool> is_there(const ProcessIdentity& identity);

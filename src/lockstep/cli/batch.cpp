@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/shell_word.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command_words.h"
+#include "lockstep/cli/job_places.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/cluster/command.h"
+#include "lockstep/jobs/fetched_files.h"
+#include "lockstep/jobs/local_queue.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using jobs::JobPaths;
+using jobs::JobSpec;
+
+struct BatchChoice {
+  std::string profile;
+  int64_t workers = 0;
+  int64_t nodes = 0;
+  std::string name;
+  std::string memory;
+  int64_t priority = 0;
+  std::vector<std::string> after;
+  bool requeue = false;
+  std::string commands;
+  std::vector<std::string> path;
+  std::vector<std::string> ship;
+  std::vector<std::string> fetch;
+  std::vector<std::string> secrets;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Where it runs");
+    field("profile", self.profile, "where it runs; empty: the default profile (lockstep cluster list)");
+    field("workers", self.workers,
+          "workers that it uses; it waits until they are free. 0: one; for train all of the queue or of the "
+          "profile",
+          between(0, 1'000'000));
+    field("nodes", self.nodes, "machines; 0: those of the profile", between(0, 100'000));
+    field("memory", self.memory, "memory that it uses, such as 4G; it waits until that is free");
+    field("Order");
+    field("name", self.name, "a name, by which other commands find it; empty: that of the command");
+    field("priority", self.priority, "a job with a higher one starts first", between(-1'000'000, 1'000'000));
+    field("after", self.after, "jobs that must have ended well before, separated by commas");
+    field(
+        "requeue", self.requeue,
+        "start it again after it was killed; training continues from its checkpoint and needs no --requeue");
+    field("Commands and files");
+    field("commands", self.commands, "file with a command on each line: a job for each");
+    field("path", self.path, "folders that are first in PATH and LD_LIBRARY_PATH, separated by commas");
+    field("ship", self.ship,
+          "files to copy into the job now, separated by commas; the command finds them in PATH and in "
+          "$LOCKSTEP_SHIPPED");
+    field("fetch", self.fetch,
+          "patterns of files that the command writes, such as *.csv,out/*; job fetch brings them back");
+    field("secrets", self.secrets,
+          "variables whose values are not written to the job's folder, separated by commas; those with KEY, "
+          "SECRET, "
+          "TOKEN, PASSWORD or CREDENTIAL in their names never are");
+  };
+};
+
+// All that the jobs of one call share.
+struct Batch {
+  BatchChoice choice;
+  cluster::NamedProfile profile;
+  fs::path root;
+  std::vector<std::string> variables;  // of this process, without secrets
+  JobSpec spec{};                      // without name, command and run folder
+};
+
+bool is_secret(const std::string& name, const std::vector<std::string>& named) {
+  const std::string low = lower(name);
+  for (const char* part : {"key", "secret", "token", "password", "passwd", "credential"}) {
+    if (low.find(part) != std::string::npos) return true;
+  }
+  return std::find(named.begin(), named.end(), name) != named.end();
+}
+
+void take_environment(Batch& batch) {
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::string name = text.substr(0, text.find('='));
+    if (is_secret(name, batch.choice.secrets)) {
+      batch.spec.secrets.push_back(name);
+    } else if (is_utf8(text)) {
+      batch.variables.push_back(text);
+    }
+  }
+}
+
+int64_t bytes_in(const std::string& text) {
+  const std::string units = "kmgt";
+  std::string number = lower(text);
+  if (!number.empty() && number.back() == 'b') number.pop_back();
+  int64_t unit = 1;
+  if (const size_t at = number.empty() ? std::string::npos : units.find(number.back());
+      at != std::string::npos) {
+    unit = int64_t{1} << (10 * (static_cast<int>(at) + 1));
+    number.pop_back();
+  }
+  const auto value = parse_number<double>(number);
+  if (!value || !(*value > 0) || *value * static_cast<double>(unit) > 1e18)
+    throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(text),
+                "give a size such as 4G or 500M");
+  return static_cast<int64_t>(*value * static_cast<double>(unit));
+}
+
+// Lists of files and folders, as seen from here.
+std::vector<std::string> whole_paths(const std::vector<std::string>& names, const char* option,
+                                     bool folders) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    const fs::path path = fs::absolute(name).lexically_normal();
+    std::error_code code;
+    if (folders ? !fs::is_directory(path, code) : !fs::is_regular_file(path, code))
+      throw Error(ErrorCode::not_found,
+                  std::string(option) + " " + quote(name) + " is no " + (folders ? "folder" : "file"),
+                  "check the path");
+    paths.push_back(path.string());
+  }
+  return paths;
+}
+
+Batch batch_of(const Call& call) {
+  Batch batch{
+      .choice = settings_of<BatchChoice>(call), .profile = {}, .root = jobs::jobs_folder(), .variables = {}};
+  const BatchChoice& choice = batch.choice;
+  batch.profile = cluster::Profiles::of_user().find(choice.profile);
+  cluster::Profile& profile = batch.profile.profile;
+  if (choice.workers > 0) profile.workers = choice.workers;
+  if (choice.nodes > 0) profile.nodes = choice.nodes;
+  if (!choice.memory.empty()) profile.memory = choice.memory;
+  const bool is_local = profile.scheduler == "local";
+  if (is_local && profile.nodes > 1)
+    throw Error(ErrorCode::invalid_option,
+                "the profile " + quote(batch.profile.name) + " is this machine alone",
+                "use --workers; lockstep cluster list shows other profiles");
+  batch.spec.profile = batch.profile.name;
+  batch.spec.scheduler = profile.scheduler;
+  batch.spec.host = host_name();
+  batch.spec.working_folder = fs::current_path().string();
+  batch.spec.nodes = profile.nodes;
+  batch.spec.memory = profile.memory.empty() ? 0 : bytes_in(profile.memory);
+  batch.spec.priority = choice.priority;
+  batch.spec.requeue = choice.requeue;
+  batch.spec.paths = is_local ? whole_paths(choice.path, "--path", true) : choice.path;
+  for (const std::string& file : whole_paths(choice.ship, "--ship", false)) {
+    const std::string name = fs::path(file).filename().string();
+    if (std::find(batch.spec.shipped.begin(), batch.spec.shipped.end(), name) != batch.spec.shipped.end())
+      throw Error(ErrorCode::invalid_option, "--ship names two files " + quote(name),
+                  "give one another name");
+    batch.spec.shipped.push_back(name);
+  }
+  for (const std::string& pattern : choice.fetch) jobs::check_pattern(pattern);
+  batch.spec.fetch = choice.fetch;
+  for (const std::string& job : choice.after) {
+    const JobPaths before = jobs::find_job(batch.root, job);
+    if (jobs::read_spec(before).scheduler != profile.scheduler)
+      throw Error(ErrorCode::invalid_option, "--after " + job + ": that job is of another scheduler",
+                  "start the two with one profile");
+    batch.spec.after.push_back(before.id());
+  }
+  take_environment(batch);
+  return batch;
+}
+
+// A program that is not there would fail only when the job starts, which may be tomorrow.
+void check_program(const Batch& batch, const std::string& program) {
+  const auto& shipped = batch.spec.shipped;
+  if (std::find(shipped.begin(), shipped.end(), program) != shipped.end()) return;
+  bool is_there = program.find('/') != std::string::npos ? ::access(program.c_str(), X_OK) == 0
+                                                         : cluster::has_program(program);
+  for (const std::string& folder : batch.spec.paths)
+    is_there = is_there || ::access((fs::path(folder) / program).c_str(), X_OK) == 0;
+  if (!is_there)
+    throw Error(ErrorCode::not_found, "there is no program " + quote(program),
+                "check its name; it may be a command of Lockstep, a program in PATH or a path");
+}
+
+std::string name_of(const std::string& wanted, const CommandWords& command) {
+  std::string name = wanted.empty() ? command.name : wanted;
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '_' && c != '-') c = '-';
+  }
+  return name;
+}
+
+int64_t workers_of(const Batch& batch, const CommandWords& command) {
+  if (batch.choice.workers > 0) return batch.choice.workers;
+  if (command.workers > 0) return command.workers;
+  if (batch.profile.profile.workers > 0) return batch.profile.profile.workers;
+  return command.trains && batch.spec.scheduler == "local" ? jobs::LocalQueue(batch.root).limits().workers
+                                                           : 1;
+}
+
+JobPaths submit(const Batch& batch, const std::vector<std::string>& words, const std::string& wanted_name) {
+  const bool is_local = batch.spec.scheduler == "local";
+  const CommandWords command =
+      read_command_words(words, is_local ? runner_program().front() : batch.profile.profile.program);
+  if (is_local && !command.is_ours) check_program(batch, command.words.front());
+  JobSpec spec = batch.spec;
+  spec.name = name_of(wanted_name, command);
+  spec.command = command.words;
+  spec.submitted = now_seconds();
+  spec.workers = workers_of(batch, command);
+  if (is_local && command.trains && command.workers == 0 && batch.choice.workers > 0) {
+    spec.command.emplace_back("--workers");
+    spec.command.push_back(std::to_string(spec.workers));
+  }
+  if (command.trains)
+    spec.run_folder = command.output.empty() ? "run" : fs::absolute(command.output).string();
+  const jobs::Fill fill = [&](const JobPaths& hidden) {
+    jobs::write_file_quick(hidden.environment(), Json(batch.variables).dump() + "\n");
+    ::chmod(hidden.environment().c_str(), 0600);
+    if (!is_local) jobs::write_file_quick(hidden.profile(), to_json(batch.profile.profile).dump(2) + "\n");
+    if (spec.shipped.empty()) return;
+    make_folders(hidden.shipped());
+    for (size_t i = 0; i < spec.shipped.size(); ++i) {
+      std::error_code code;
+      fs::copy_file(batch.choice.ship[i], hidden.shipped() / spec.shipped[i], code);
+      if (code) throw errno_error(code.value(), "copy", batch.choice.ship[i]);
+    }
+  };
+  if (is_local) return jobs::LocalQueue(batch.root).submit(spec, fill);
+  const JobPaths paths = jobs::make_job(batch.root, spec, fill);
+  submit_to_scheduler(paths, jobs::read_spec(paths), batch.profile.profile);
+  return paths;
+}
+
+std::vector<std::vector<std::string>> commands_in(const std::string& file) {
+  constexpr int64_t kMostBytes = 64 << 20;
+  std::vector<std::vector<std::string>> commands;
+  int64_t number = 0;
+  for (const std::string& line : split(read_file(file, kMostBytes), '\n')) {
+    ++number;
+    std::vector<std::string> words =
+        with_context([&] { return "in line " + std::to_string(number) + " of " + quote(file); },
+                     [&] { return shell_words(line); });
+    if (!words.empty()) commands.push_back(std::move(words));
+  }
+  if (commands.empty())
+    throw Error(ErrorCode::invalid_option, "there is no command in " + quote(file), "write one on each line");
+  return commands;
+}
+
+}  // namespace
+
+std::vector<FieldInfo> batch_fields() { return fields_of<BatchChoice>(); }
+
+int run_batch(const Call& call, Console& console) {
+  const Batch batch = batch_of(call);
+  if (batch.choice.commands.empty() == call.words.empty())
+    throw Error(ErrorCode::invalid_option,
+                call.words.empty() ? "lockstep batch needs a COMMAND"
+                                   : "lockstep batch takes a COMMAND or --commands, not both",
+                "usage: lockstep batch [options] -- COMMAND");
+  const auto commands = call.words.empty() ? commands_in(batch.choice.commands)
+                                           : std::vector<std::vector<std::string>>{call.words};
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const std::string number =
+        commands.size() == 1 || batch.choice.name.empty() ? "" : "-" + std::to_string(i + 1);
+    const JobPaths paths = submit(batch, commands[i], batch.choice.name + number);
+    console.print("job " + paths.id() + "\n");
+    // The first ones need not wait for the last.
+    if (batch.spec.scheduler == "local" && i == 0 && commands.size() > 1)
+      jobs::LocalQueue(batch.root).wake(runner_program());
+  }
+  if (batch.spec.scheduler == "local") jobs::LocalQueue(batch.root).wake(runner_program());
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,296 @@
+// What a job has written: its diary, its results, the live progress of its run, and what it puts out itself.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <mutex>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/job_places.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/jobs/job_store.h"
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/follower.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
+#include "lockstep/view/views.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using jobs::JobPaths;
+using jobs::JobState;
+using jobs::JobView;
+
+constexpr std::chrono::milliseconds kOutputInterval{100};
+
+struct DiaryChoice {
+  int64_t rank = -1;
+  int64_t attempt = 0;
+  bool follow = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Lines");
+    field("rank", self.rank, "only the lines of this rank; -1: all", between(-1, 1'000'000));
+    field("attempt", self.attempt, "of this attempt, from 1; 0: the newest", between(0, 1'000'000));
+    field("follow", self.follow, "go on with what is written, until the job is over");
+  };
+};
+
+struct FetchChoice {
+  bool checkpoints = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Files");
+    field("checkpoints", self.checkpoints, "also the checkpoints of its run");
+  };
+};
+
+struct AttachChoice {
+  bool plot = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Output");
+    field("plot", self.plot, "draw the curves in the terminal");
+  };
+};
+
+// "[rank 2] " of lockstep run, "2: " of srun; 0 for a line without such a beginning.
+int64_t rank_of(std::string_view line, size_t& begin) {
+  constexpr std::string_view kOurs = "[rank ";
+  begin = 0;
+  const bool is_ours = line.starts_with(kOurs);
+  const size_t first = is_ours ? kOurs.size() : line.find_first_not_of(' ');
+  const std::string_view end = is_ours ? "] " : ": ";
+  const size_t at = line.find(end);
+  if (first == std::string_view::npos || at == std::string_view::npos || at <= first) return 0;
+  const auto rank = parse_number<int64_t>(line.substr(first, at - first));
+  if (!rank || *rank < 0) return 0;
+  begin = at + end.size();
+  return *rank;
+}
+
+// Reads what is added to a diary.
+class Diary {
+ public:
+  Diary(fs::path file, int64_t rank) : file_(std::move(file)), rank_(rank) {}
+
+  /// What was added; `is_over`: also a last line without its end.
+  std::string read(bool is_over) {
+    std::error_code code;
+    if (!fs::exists(file_, code)) return "";
+    constexpr size_t kPiece = 1 << 16;
+    const OpenFile file(file_, O_RDONLY);
+    std::string text, piece(kPiece, '\0');
+    while (const size_t got = file.read_at(offset_, piece)) {
+      text.append(piece, 0, got);
+      offset_ += static_cast<int64_t>(got);
+    }
+    if (rank_ < 0) return text;
+    rest_ += text;
+    return lines_of_rank(is_over);
+  }
+
+ private:
+  std::string lines_of_rank(bool is_over) {
+    std::string lines;
+    size_t begin = 0;
+    while (true) {
+      const size_t end = rest_.find('\n', begin);
+      if (end == std::string::npos && (!is_over || begin == rest_.size())) break;
+      const std::string line = rest_.substr(begin, end == std::string::npos ? end : end - begin);
+      size_t text = 0;
+      if (rank_of(line, text) == rank_) lines += line.substr(text) + "\n";
+      begin = end == std::string::npos ? rest_.size() : end + 1;
+    }
+    rest_.erase(0, begin);
+    return lines;
+  }
+
+  fs::path file_;
+  int64_t rank_;
+  int64_t offset_ = 0;
+  std::string rest_;  // of a line whose end is not there yet
+};
+
+// Calls `look` until it returns false or a signal asks to end. False after a signal.
+template <class Look>
+bool look_until_over(const StopSignals& signals, const Look& look) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (look()) {
+    if (signals.token().stop_requested()) return false;
+    never.wait_for(lock, signals.token(), kOutputInterval, [] { return false; });
+  }
+  return true;
+}
+
+int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
+  StopSignals signals("");
+  int64_t attempt = 0;
+  std::optional<Diary> diary;
+  const bool is_over = look_until_over(signals, [&] {
+    const JobView view = job_now(paths, console);
+    if (view.attempt != attempt) {
+      if (diary)
+        console.print(diary->read(/*is_over=*/true) + "--- attempt " + std::to_string(view.attempt) +
+                      " ---\n");
+      attempt = view.attempt;
+      diary.emplace(paths.diary(attempt), rank);
+    }
+    const bool goes_on = !is_job_over(view);
+    if (diary) console.print(diary->read(!goes_on));
+    return goes_on;
+  });
+  return is_over || signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+}
+
+// Copies a file or a folder with all in it; counts the files.
+int64_t copy_in(const fs::path& from, const fs::path& to, const std::vector<std::string>& without = {}) {
+  int64_t files = 0;
+  std::error_code code;
+  if (fs::is_regular_file(from, code)) {
+    make_folders(to.parent_path());
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing, code);
+    if (code) throw errno_error(code.value(), "copy", from.string());
+    return 1;
+  }
+  if (!fs::is_directory(from, code)) return 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_symlink() || name.starts_with(".") ||
+        std::find(without.begin(), without.end(), name) != without.end())
+      continue;
+    files += copy_in(entry.path(), to / name);
+  }
+  return files;
+}
+
+std::string closing_words(const JobView& view) {
+  return "job " + view.id + ": " + state_word(view) + (view.reason.empty() ? "" : ": " + view.reason) + "\n";
+}
+
+JobPaths job_of(const Call& call) {
+  JobPaths paths = jobs::find_job(jobs::jobs_folder(), call.words.front());
+  wake_local_queue(paths.folder.parent_path());
+  return paths;
+}
+
+int attach_to_run(const JobPaths& paths, const std::string& run_folder, bool plot, Console& console) {
+  StopSignals signals("detached; the job goes on: lockstep job attach " + paths.id());
+  const auto progress = view::progress(stdout, {.plot = plot});
+  record::Follower follower(run_folder);
+  JobView view;
+  std::string said;
+  const bool is_over = look_until_over(signals, [&] {
+    view = job_now(paths, console);
+    const bool goes_on = !is_job_over(view);
+    std::error_code code;
+    if (fs::is_directory(run_folder, code))
+      follower.poll([&](const record::Event& event) { progress->show(event); });
+    const std::string word = state_word(view);
+    if (goes_on && word != said && view.state != JobState::running)
+      console.note("job " + view.id + " is " + word + "\n");
+    said = word;
+    return goes_on;
+  });
+  progress->finish();
+  if (!is_over) return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  console.print(printable(closing_words(view)).append("\n"));
+  return view.state == JobState::ended ? 0 : 1;
+}
+
+Json value_json(const std::string& text) {
+  try {
+    return parse_json(text);
+  } catch (const Json::exception&) {
+    return text;
+  }
+}
+
+}  // namespace
+
+std::vector<FieldInfo> job_diary_fields() { return fields_of<DiaryChoice>(); }
+std::vector<FieldInfo> job_fetch_fields() { return fields_of<FetchChoice>(); }
+std::vector<FieldInfo> job_attach_fields() { return fields_of<AttachChoice>(); }
+
+int run_job_diary(const Call& call, Console& console) {
+  const auto choice = settings_of<DiaryChoice>(call);
+  const JobPaths paths = job_of(call);
+  if (choice.follow) return follow_diary(paths, choice.rank, console);
+  const int64_t newest = jobs::newest_attempt(paths), attempt = choice.attempt > 0 ? choice.attempt : newest;
+  if (attempt > newest)
+    throw Error(ErrorCode::not_found,
+                "job " + paths.id() + " has no attempt " + with_commas(attempt) + "; the newest is " +
+                    with_commas(newest),
+                "lockstep job show " + paths.id() + " tells what it does");
+  if (attempt == 0) {
+    console.note("job " + paths.id() + " has not begun\n");
+    return 0;
+  }
+  console.print(Diary(paths.diary(attempt), choice.rank).read(/*is_over=*/true));
+  return 0;
+}
+
+int run_job_fetch(const Call& call, Console& console) {
+  const bool checkpoints = settings_of<FetchChoice>(call).checkpoints;
+  const JobPaths paths = job_of(call);
+  const JobView view = job_now(paths, console);
+  const fs::path to = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + paths.id());
+  if (view.attempt == 0)
+    throw Error(ErrorCode::not_found, "job " + paths.id() + " has not begun", "lockstep jobs");
+  int64_t files = copy_in(paths.diary(view.attempt), to / "diary") + copy_in(paths.files(view.attempt), to);
+  const auto values = jobs::JobStore(paths, view.attempt).values();
+  if (!values.empty()) {
+    make_folders(to);
+    write_file_atomic(to / "values.json",
+                      Json(values).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    ++files;
+  }
+  if (!view.run_folder.empty()) {
+    std::vector<std::string> without{"lock", "requests"};
+    if (!checkpoints) without.emplace_back("checkpoints");
+    files += copy_in(view.run_folder, to / "run", without);
+  }
+  console.print(printable(with_commas(files) + (files == 1 ? " file in " : " files in ") + to.string()) +
+                "\n");
+  if (!is_job_over(view))
+    console.note("job " + paths.id() + " is " + state_word(view) + "; there may be more later\n");
+  return 0;
+}
+
+int run_job_attach(const Call& call, Console& console) {
+  const JobPaths paths = job_of(call);
+  const JobView view = job_now(paths, console);
+  if (!view.run_folder.empty())
+    return attach_to_run(paths, view.run_folder, settings_of<AttachChoice>(call).plot, console);
+  const int status = follow_diary(paths, -1, console);
+  const JobView now = job_now(paths, console);
+  console.note(is_job_over(now) ? closing_words(now)
+                                : "detached; the job goes on: lockstep job attach " + now.id + "\n");
+  return status != 0 || !is_job_over(now) || now.state == JobState::ended ? status : 1;
+}
+
+int run_job_put(const Call& call, Console&) {
+  const auto store = jobs::JobStore::of_this_process();
+  if (!store)
+    throw Error(ErrorCode::invalid_option, "this program was not started by a job: LOCKSTEP_JOB is not set",
+                "lockstep batch -- PROGRAM starts jobs");
+  const std::string& name = call.words[0];
+  const std::string& value = call.words[1];
+  std::error_code code;
+  if (fs::is_regular_file(value, code)) {
+    store->put_file(name, value);
+  } else {
+    store->put_value(name, value_json(value));
+  }
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,150 @@
+// The command `jobs`: the list.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/shell_word.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/job_places.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+
+namespace lockstep::cli {
+namespace {
+
+using jobs::JobState;
+using jobs::JobView;
+
+constexpr auto kJobsInterval = std::chrono::seconds(2);
+constexpr size_t kMostCommand = 40, kMostCommandBesideReasons = 20;
+
+struct JobsChoice {
+  std::string state;
+  int64_t limit = 0;
+  bool watch = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Rows");
+    field("state", self.state, "show only jobs in this state: queued, running, ended, failed, cancelled");
+    field("limit", self.limit, "show only the last N rows; 0: all", between(0, 1e9));
+    field("watch", self.watch, "show it again every two seconds, until Ctrl-C");
+  };
+};
+
+std::string command_text(const JobView& view, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < view.command.size() && text.size() <= most; ++i) {
+    const std::string& word = view.command[i];
+    const bool is_program = i == 0 && word.find('/') != std::string::npos;
+    text +=
+        (i == 0 ? "" : " ") + shell_word(is_program ? std::filesystem::path(word).filename().string() : word);
+  }
+  return text.size() > most ? text.substr(0, most - 3) + "..." : text;
+}
+
+std::string progress_text(const JobView& view) {
+  if (view.step && view.total_steps) return with_commas(*view.step) + "/" + with_commas(*view.total_steps);
+  if (view.progress) return fixed(100 * *view.progress, 0) + "%";
+  return view.step ? with_commas(*view.step) : "-";
+}
+
+std::string reason_text(const JobView& view) { return view.state == JobState::running ? "" : view.reason; }
+
+std::string table_of(const std::vector<JobView>& views, int width) {
+  std::vector<std::vector<std::string>> rows{
+      {"job", "name", "state", "progress", "accuracy", "time", "left", "profile", "command"}};
+  bool has_reasons = false;
+  for (const JobView& view : views) has_reasons = has_reasons || !reason_text(view).empty();
+  if (has_reasons) rows.front().emplace_back("reason");
+  const size_t most = has_reasons && width > 0 ? kMostCommandBesideReasons : kMostCommand;
+  for (const JobView& view : views) {
+    rows.push_back(
+        {view.id, view.name, state_word(view), progress_text(view),
+         view.accuracy ? fixed(*view.accuracy, 4) : "-", view.seconds ? as_duration(*view.seconds) : "-",
+         view.seconds_left ? as_duration(*view.seconds_left) : "-", view.profile, command_text(view, most)});
+    if (has_reasons) rows.back().push_back(reason_text(view));
+  }
+  return in_columns_within(width, std::move(rows), has_reasons ? "rllrrrrlll" : "rllrrrrll");
+}
+
+std::string count_of_jobs(const std::vector<JobView>& views) {
+  std::map<std::string, int64_t> counts;
+  for (const JobView& view : views) ++counts[state_word(view)];
+  std::vector<std::string> parts;
+  for (const auto& [word, count] : counts) parts.push_back(with_commas(count) + " " + word);
+  return with_commas(static_cast<int64_t>(views.size())) + (views.size() == 1 ? " job: " : " jobs: ") +
+         join(parts, ", ") + "\n";
+}
+
+std::vector<JobView> read_jobs(const std::filesystem::path& root, const JobsChoice& choice,
+                               Console& console) {
+  if (!std::filesystem::is_directory(root)) return {};
+  wake_local_queue(root);
+  std::vector<JobView> views = jobs::list_jobs(root);
+  add_standings(views, console);
+  std::erase_if(
+      views, [&](const JobView& view) { return !choice.state.empty() && state_word(view) != choice.state; });
+  const auto limit = static_cast<size_t>(choice.limit);
+  if (limit > 0 && views.size() > limit)
+    views.erase(views.begin(), views.end() - static_cast<std::ptrdiff_t>(limit));
+  return views;
+}
+
+std::string jobs_text(const std::vector<JobView>& views, int width) {
+  if (views.empty()) return "there are no jobs\n  hint: lockstep batch -- train FOLDER makes one\n";
+  return table_of(views, width) + "\n" + count_of_jobs(views);
+}
+
+std::string jobs_json(const std::vector<JobView>& views) {
+  std::string text = "[";
+  for (const JobView& view : views)
+    text += (text.size() == 1 ? "\n" : ",\n") +
+            lockstep::to_json(view).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text + "\n]\n";
+}
+
+void check_state(const std::string& state) {
+  if (state.empty()) return;
+  const auto names = jobs::enum_names(JobState{});
+  const std::vector<std::string> known(names.begin(), names.end());
+  if (std::find(known.begin(), known.end(), state) == known.end())
+    throw Error(ErrorCode::invalid_option, "--state cannot be " + quote(state),
+                "use one of " + join(known, ", "));
+}
+
+int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Console& console) {
+  StopSignals signals("");
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (!signals.token().stop_requested()) {
+    const std::string text = jobs_text(read_jobs(root, choice, console), console.table_width());
+    console.print(console.is_terminal() ? "\033[H\033[2J" + text : text + "\n");
+    never.wait_for(lock, signals.token(), kJobsInterval, [] { return false; });
+  }
+  return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+}
+
+}  // namespace
+
+std::vector<FieldInfo> jobs_fields() { return fields_of<JobsChoice>() + fields_of<JsonOutput>(); }
+
+int run_jobs(const Call& call, Console& console) {
+  const auto choice = settings_of<JobsChoice>(call);
+  check_state(choice.state);
+  const std::filesystem::path root = jobs::jobs_folder();
+  if (choice.watch) return watch_jobs(root, choice, console);
+  const std::vector<JobView> views = read_jobs(root, choice, console);
+  console.print(settings_of<JsonOutput>(call).json ? jobs_json(views)
+                                                   : jobs_text(views, console.table_width()));
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,85 @@
+#include "lockstep/jobs/fetched_files.h"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lockstep/base/descriptor.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kClockError = 2;  // of a file system's times, and of a clock that was set
+
+// The folder's own name must not act as a pattern.
+std::string escaped(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (c == '*' || c == '?' || c == '[' || c == ']' || c == '\\') pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+std::vector<std::string> matches(const std::string& pattern) {
+  glob_t found{};
+  std::vector<std::string> names;
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    names.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  return names;
+}
+
+void say_in_diary(const JobPaths& paths, int64_t attempt, const std::string& text) {
+  OpenFile diary(paths.diary(attempt), O_WRONLY | O_CREAT | O_APPEND);
+  diary.write("lockstep: " + text + "\n");
+}
+
+}  // namespace
+
+void check_pattern(const std::string& pattern) {
+  const std::vector<std::string> parts = split(pattern, '/');
+  if (pattern.empty() || pattern.front() == '/' || std::find(parts.begin(), parts.end(), "..") != parts.end())
+    throw Error(ErrorCode::invalid_option,
+                "--fetch " + quote(pattern) + " does not name files below the working folder",
+                "use a pattern such as *.csv or out/*.txt");
+}
+
+void fetch_files(const JobPaths& paths, const JobSpec& spec, int64_t attempt, double started) {
+  for (const std::string& pattern : spec.fetch) {
+    const std::string base = spec.working_folder + "/";
+    for (const std::string& name : matches(escaped(base) + pattern)) {
+      struct stat status {};
+      if (::stat(name.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+      if (static_cast<double>(status.st_mtim.tv_sec) < started - kClockError) continue;
+      const fs::path to = paths.files(attempt) / name.substr(base.size());
+      std::error_code code;
+      fs::create_directories(to.parent_path(), code);
+      if (!code) fs::copy_file(name, to, fs::copy_options::overwrite_existing, code);
+      if (code) say_in_diary(paths, attempt, errno_error(code.value(), "fetch", name).message());
+    }
+  }
+}
+
+std::string last_line_of(const fs::path& file) {
+  constexpr int64_t kMostBytes = 2000;
+  std::error_code code;
+  const auto size = static_cast<int64_t>(fs::file_size(file, code));
+  if (code) return "";
+  std::string end(static_cast<size_t>(std::min(size, kMostBytes)), '\0');
+  end.resize(OpenFile(file, O_RDONLY).read_at(size - static_cast<int64_t>(end.size()), end));
+  const size_t last = end.find_last_not_of(" \t\r\n");
+  if (last == std::string::npos) return "";
+  end.resize(last + 1);
+  const size_t before = end.find_last_of("\r\n");
+  return before == std::string::npos ? end : end.substr(before + 1);
+}
+
+}  // namespace lockstep::jobs

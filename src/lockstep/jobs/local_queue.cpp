@@ -1,0 +1,375 @@
+#include "lockstep/jobs/local_queue.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <fstream>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/process.h"
+#include "lockstep/record/known_part.h"
+
+namespace lockstep::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kIntent = "intent-";
+constexpr double kStaleIntentSeconds = 5;
+constexpr std::chrono::seconds kOrphanGrace{20};
+constexpr std::chrono::milliseconds kLockInterval{50};
+
+// Sorts by priority, then by number.
+std::string entry_name(int64_t priority, const std::string& id) {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), "%020llu-%015lld",
+                static_cast<unsigned long long>(INT64_MAX) - static_cast<unsigned long long>(priority),
+                static_cast<long long>(parse_number<int64_t>(id).value_or(0)));
+  return name.data();
+}
+
+std::string id_in(const std::string& entry) {
+  const std::string digits = entry.substr(entry.find('-') + 1);
+  const size_t first = std::min(digits.find_first_not_of('0'), digits.size());
+  return digits.substr(first);
+}
+
+void make_empty(const fs::path& file) {
+  const Descriptor made(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!made) throw errno_error(errno, "create", file.string());
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool is_stale(const fs::path& file) {
+  struct stat status {};
+  return ::stat(file.c_str(), &status) == 0 &&
+         now_seconds() - static_cast<double>(status.st_mtim.tv_sec) > kStaleIntentSeconds;
+}
+
+bool is_present(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+}  // namespace
+
+QueueLimits machine_limits() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  QueueLimits limits{.workers = 1, .memory = int64_t{1} << 62};
+  if (::sched_getaffinity(0, sizeof cores, &cores) == 0) limits.workers = CPU_COUNT(&cores);
+  struct sysinfo machine {};
+  if (::sysinfo(&machine) == 0) limits.memory = static_cast<int64_t>(machine.totalram) * machine.mem_unit;
+  return limits;
+}
+
+/// The queue while no other process changes it. Short: nothing in it waits for anything else.
+class LocalQueue::Moment {
+ public:
+  explicit Moment(const LocalQueue& queue)
+      : queue_(queue), lock_(FileLock::take(queue.folder_ / "lock")), limits_(queue.limits()) {}
+
+  fs::path waiting(const JobPaths& paths, const JobSpec& spec) const {
+    return queue_.folder_ / "waiting" / entry_name(spec.priority, paths.id());
+  }
+  fs::path running(const JobPaths& paths) const { return queue_.folder_ / "running" / paths.id(); }
+
+  /// What runs, by the locks. Jobs that are over or gone leave the list.
+  void look_at_running() {
+    used_ = {};
+    for (const std::string& id : names_in(queue_.folder_ / "running")) {
+      const JobPaths paths{queue_.root_ / id};
+      if (is_present(paths.spec()) && is_held(paths.lock()) && !is_present(paths.result())) {
+        std::ifstream entry(running(paths));
+        int64_t workers = 1, memory = 0;
+        entry >> workers >> memory;
+        used_.workers += workers;
+        used_.memory += memory;
+        continue;
+      }
+      if (is_present(paths.spec())) settle(paths);
+      ::unlink(running(paths).c_str());
+    }
+  }
+
+  /// The first job that waits for nothing but workers and memory, if there are enough; takes it only with
+  /// `take`.
+  std::optional<BegunAttempt> next(bool take) {
+    if (used_.workers >= limits_.workers) return std::nullopt;
+    for (const std::string& entry : names_in(queue_.folder_ / "waiting")) {
+      const JobPaths paths{queue_.root_ / id_in(entry)};
+      if (!is_present(paths.spec()) || is_present(paths.result())) {
+        ::unlink((queue_.folder_ / "waiting" / entry).c_str());
+        continue;
+      }
+      const auto known = spec_of(paths);
+      if (!known || !is_ready(paths, *known)) continue;
+      const JobSpec& spec = *known;
+      if (!fits(spec)) return std::nullopt;  // those behind it do not overtake it
+      auto lock = FileLock::try_take(paths.lock());
+      if (!lock) continue;  // a process that its last attempt left behind
+      BegunAttempt begun{.paths = paths, .spec = spec, .lock = *std::move(lock)};
+      if (take) begin(begun, entry);
+      return begun;
+    }
+    return std::nullopt;
+  }
+
+  void add(const JobPaths& paths, const JobSpec& spec) const { make_empty(waiting(paths, spec)); }
+
+  /// Of a job whose lock nobody holds: the end of an attempt that left none. It waits again or is over.
+  void settle(const JobPaths& paths) const {
+    const auto lock = FileLock::try_take(paths.lock());
+    if (!lock) return;
+    const auto known = spec_of(paths);
+    if (!known) return;
+    const JobSpec& spec = *known;
+    const StateOfJob found = state_of(paths, spec);
+    if (is_over(found.state)) return;
+    const int64_t attempt = found.attempt;
+    if (attempt > 0 && !found.previous) {
+      end_attempt(paths, result_of_lost(paths, spec, attempt));
+    } else if (found.previous && is_final(found.previous->end) && !is_forgotten(paths, attempt)) {
+      end_attempt(paths, *found.previous);  // its runner ended between the two writings
+    }
+    if (!is_present(paths.result())) add(paths, spec);
+  }
+
+  // One damaged job must not keep the others waiting.
+  std::optional<JobSpec> spec_of(const JobPaths& paths) const {
+    try {
+      return read_spec(paths);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::invalid_option) throw;
+      queue_.end_here(paths, AttemptEnd::failed, error.message());
+      return std::nullopt;
+    }
+  }
+
+ private:
+  static bool is_forgotten(const JobPaths& paths, int64_t attempt) {
+    return parse_number<int64_t>(first_line_of(paths.requeued())).value_or(0) >= attempt;
+  }
+
+  // Whether the jobs that it follows have ended well; if one never will, it is over too.
+  bool is_ready(const JobPaths& paths, const JobSpec& spec) const {
+    for (const std::string& id : spec.after) {
+      const JobPaths before{queue_.root_ / id};
+      if (!is_present(before.spec())) {
+        queue_.end_here(paths, AttemptEnd::cancelled, "job " + id + ", which it follows, was deleted");
+        return false;
+      }
+      const auto result = read_result(before);
+      if (!result) return false;
+      if (result->end == AttemptEnd::ended) continue;
+      queue_.end_here(paths, AttemptEnd::cancelled,
+                      "job " + id + ", which it follows, " +
+                          (result->end == AttemptEnd::cancelled ? "was cancelled" : "failed"));
+      return false;
+    }
+    return true;
+  }
+
+  bool fits(const JobSpec& spec) const {
+    if (used_.workers == 0 && used_.memory == 0) return true;  // alone, whatever it asks for
+    return used_.workers + spec.workers <= limits_.workers && used_.memory + spec.memory <= limits_.memory;
+  }
+
+  void begin(BegunAttempt& begun, const std::string& entry) {
+    begun.attempt = begin_attempt(begun.paths);
+    std::ofstream(running(begun.paths)) << begun.spec.workers << ' ' << begun.spec.memory << '\n';
+    ::unlink((queue_.folder_ / "waiting" / entry).c_str());
+    used_.workers += begun.spec.workers;
+    used_.memory += begun.spec.memory;
+  }
+
+  const LocalQueue& queue_;
+  FileLock lock_;
+  QueueLimits limits_;
+  QueueLimits used_{};
+};
+
+LocalQueue::LocalQueue(fs::path root) : root_(std::move(root)), folder_(root_ / ".queue" / host_name()) {
+  for (const char* name : {"waiting", "running"}) {
+    if (!is_present(folder_ / name)) make_folders(folder_ / name);
+  }
+}
+
+QueueLimits LocalQueue::limits() const {
+  const fs::path file = folder_ / "limits.json";
+  QueueLimits limits = machine_limits(), chosen;
+  if (!is_present(file)) return limits;
+  constexpr int64_t kMostBytes = 65'536;
+  try {
+    read_json(record::known_part<QueueLimits>(parse_json(read_file(file, kMostBytes))), chosen,
+              quote(file.string()));
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::corrupt_data, quote(file.string()) + " is damaged: " + error.what(), "remove it");
+  }
+  if (chosen.workers > 0) limits.workers = chosen.workers;
+  if (chosen.memory > 0) limits.memory = chosen.memory;
+  return limits;
+}
+
+void LocalQueue::set_limits(const QueueLimits& limits) const {
+  QueueLimits all = this->limits();
+  if (limits.workers > 0) all.workers = limits.workers;
+  if (limits.memory > 0) all.memory = limits.memory;
+  write_file_quick(folder_ / "limits.json", to_json(all).dump() + "\n");
+}
+
+JobPaths LocalQueue::submit(const JobSpec& spec, const Fill& fill) const {
+  // A client that dies between the two leaves a sign, at which others look for its job.
+  const fs::path intent = folder_ / (kIntent + random_hex(8));
+  make_empty(intent);
+  try {
+    JobPaths paths = make_job(root_, spec, fill);
+    make_empty(folder_ / "waiting" / entry_name(spec.priority, paths.id()));
+    ::unlink(intent.c_str());
+    return paths;
+  } catch (...) {
+    ::unlink(intent.c_str());
+    throw;
+  }
+}
+
+void LocalQueue::end_here(const JobPaths& paths, AttemptEnd end, const std::string& reason) const {
+  const AttemptResult result{
+      .end = end, .attempt = newest_attempt(paths), .status = 1, .reason = reason, .ended = now_seconds()};
+  write_file_quick(paths.result(),
+                   to_json(result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+bool LocalQueue::requeue(const JobPaths& paths) const {
+  const JobSpec spec = read_spec(paths);
+  Moment moment(*this);
+  if (!is_over(state_of(paths, spec).state)) return false;
+  forget_result(paths);
+  moment.add(paths, spec);
+  return true;
+}
+
+bool LocalQueue::cancel(const JobPaths& paths) const {
+  const JobSpec spec = read_spec(paths);
+  {
+    Moment moment(*this);
+    const JobState state = state_of(paths, spec).state;
+    if (is_over(state)) return false;
+    mark_cancelled(paths);
+    if (state != JobState::running) {
+      if (state == JobState::lost) moment.settle(paths);
+      if (!is_present(paths.result())) end_here(paths, AttemptEnd::cancelled, "");
+      ::unlink(moment.waiting(paths, spec).c_str());
+      ::unlink(moment.running(paths).c_str());
+      return true;
+    }
+  }
+  // Its runner sees the mark. Without a runner this process ends the orphan.
+  const auto started = read_started(paths, newest_attempt(paths));
+  const auto killing = std::chrono::steady_clock::now() + kOrphanGrace;
+  const bool is_orphan =
+      started && record::is_there(started->runner) == false && record::is_there(started->command) == true;
+  if (is_orphan) ::kill(static_cast<pid_t>(-started->command.process), SIGTERM);
+  while (is_held(paths.lock()) && !is_present(paths.result())) {
+    std::this_thread::sleep_for(kLockInterval);
+    if (is_orphan && std::chrono::steady_clock::now() > killing && record::is_there(started->command) == true)
+      ::kill(static_cast<pid_t>(-started->command.process), SIGKILL);
+  }
+  Moment moment(*this);
+  moment.settle(paths);
+  return true;
+}
+
+void LocalQueue::tidy() const {
+  const std::string host = host_name();
+  std::vector<std::string> stale;
+  for (const std::string& name : names_in(folder_)) {
+    if (name.starts_with(kIntent) && is_stale(folder_ / name)) stale.push_back(name);
+  }
+  Moment moment(*this);
+  moment.look_at_running();
+  for (const fs::directory_entry& entry : fs::directory_iterator(root_)) {
+    const JobPaths paths{entry.path()};
+    if (!parse_number<int64_t>(paths.id()) || is_present(paths.result()) || is_present(moment.running(paths)))
+      continue;
+    if (!is_present(paths.spec())) continue;
+    JobSpec spec;
+    try {
+      spec = read_spec(paths);
+    } catch (const Error&) {
+      continue;  // the list of jobs says so
+    }
+    if (spec.scheduler != "local" || spec.host != host || is_present(moment.waiting(paths, spec))) continue;
+    if (is_held(paths.lock())) {
+      std::ofstream(moment.running(paths)) << spec.workers << ' ' << spec.memory << '\n';
+    } else {
+      moment.settle(paths);
+    }
+  }
+  for (const std::string& name : stale) ::unlink((folder_ / name).c_str());
+}
+
+void LocalQueue::wake(const std::vector<std::string>& program) const {
+  const std::vector<std::string> names = names_in(folder_);
+  if (std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        return name.starts_with(kIntent) && is_stale(folder_ / name);
+      }))
+    tidy();
+  {
+    Moment moment(*this);
+    moment.look_at_running();
+    if (!moment.next(/*take=*/false)) return;
+  }
+  std::vector<std::string> words = program;
+  words.push_back(root_.string());
+  launch::start_detached({.program = words.front(), .words = words}, folder_ / "log");
+}
+
+void LocalQueue::run(const std::vector<std::string>& program) {
+  Variables own;
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    own[text.substr(0, text.find('='))] = text.substr(std::min(text.size(), text.find('=') + 1));
+  }
+  while (true) {
+    std::optional<BegunAttempt> begun;
+    bool is_another = false;
+    {
+      Moment moment(*this);
+      moment.look_at_running();
+      begun = moment.next(/*take=*/true);
+      if (begun) is_another = moment.next(/*take=*/false).has_value();
+    }
+    if (!begun) return;
+    if (is_another) wake(program);
+    const bool goes_on = run_local_attempt(*begun, own);
+    begun.reset();
+    ::clearenv();
+    for (const auto& [name, value] : own) ::setenv(name.c_str(), value.c_str(), 1);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {  // runners that this one has started
+    }
+    if (goes_on) continue;
+    Moment(*this).look_at_running();
+    return;
+  }
+}
+
+}  // namespace lockstep::jobs
