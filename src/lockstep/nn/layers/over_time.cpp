@@ -102,7 +102,9 @@ LayerPlan plan_global_max_pool(const NoOptions&, const std::vector<LayerInput>& 
   const LayerInput& input = only_input(inputs);
   if (input.shape.size() == 2) return plan_pool_over_time(input, maximum_over_time);
   const Shape& images = image_input(inputs).shape;
-  LayerPlan plan = plan_max_pool({.kernel = {images[1], images[2]}}, inputs);
+  MaxPool whole;
+  whole.kernel = {images[1], images[2]};
+  LayerPlan plan = plan_max_pool(whole, inputs);
   plan.detail.clear();
   return plan;
 }
