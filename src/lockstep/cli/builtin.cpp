@@ -130,6 +130,17 @@ const std::vector<Verb>& builtin_verbs() {
            "is 1 if a run is not going on.",
        .fields = stop_fields,
        .run = run_stop},
+      {.name = "studio",
+       .words = "[ROOT...]",
+       .summary = "show runs live in a browser, steer them, and draw networks",
+       .details =
+           "Studio is a web server on this machine. It lists the runs below each ROOT (default: runs, or "
+           "this "
+           "folder if there is no runs), prints an address that contains a secret token, and opens the "
+           "browser. Runs go on when it ends. It writes nothing into a run but requests, and starts work "
+           "only "
+           "with commands, which it shows.",
+       .fields = studio_fields},
       {.name = "cloud plan",
        .words = "aws",
        .summary = "show a cluster of GPU machines and its price; nothing is started",

@@ -103,6 +103,8 @@ std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inf
 
 std::vector<FieldInfo> network_show_fields() { return fields_of<InputChoice>() + fields_of<JsonOutput>(); }
 
+std::vector<FieldInfo> studio_fields() { return fields_of<StudioSettings>(); }
+
 std::vector<FieldInfo> run_fields() { return fields_of<RunSettings>(); }
 
 std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }

@@ -46,6 +46,23 @@ struct ConfigFile {
   };
 };
 
+/// Where studio listens.
+struct StudioSettings {
+  int64_t port = 0;
+  std::string listen = "127.0.0.1";
+  bool no_browser = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Studio");
+    field("port", self.port, "port to listen at; 0: 8761, or another one if that is in use",
+          between(0, 65'535));
+    field("listen", self.listen,
+          "address to listen at; with another one than this machine's own (127.0.0.1), everybody on the "
+          "network "
+          "can read what is sent");
+    field("no-browser", self.no_browser, "print the address, and do not open a browser");
+  };
+};
+
 /// The weights that evaluate and predict use.
 struct ModelChoice {
   std::string weights = "last";

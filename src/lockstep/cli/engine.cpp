@@ -20,7 +20,7 @@ struct EngineCommand {
   int (*run)(const Call& call, Console& console);
 };
 
-constexpr std::array<EngineCommand, 16> kEngineCommands{{
+constexpr std::array<EngineCommand, 17> kEngineCommands{{
     {"train", run_train},
     {"plan", run_plan},
     {"cache", run_cache},
@@ -31,6 +31,7 @@ constexpr std::array<EngineCommand, 16> kEngineCommands{{
     {"network list", run_network_list},
     {"diff", run_diff},
     {"run", run_run},
+    {"studio", run_studio},
     {"doctor", run_doctor},
     {"bench scaling", run_bench_scaling},
     {"bench-limits", run_bench_limits},

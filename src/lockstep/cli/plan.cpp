@@ -76,7 +76,12 @@ int run_plan(const Call& call, Console& console) {
     if (!json) console.print(forecast_text(forecast, prepared.plan, console.table_width()));
     printed["forecast"] = to_json(forecast);
   }
-  if (json) console.print(printed.dump(2) + "\n");
+  if (json) {
+    Json& lines = printed["lines"] = Json::array();  // as a reader of the text sees them
+    for (const train::PlanLine& line : prepared.plan.lines)
+      lines.push_back({line.name, line.value, line.reason});
+    console.print(printed.dump(2) + "\n");
+  }
   return 0;
 }
 

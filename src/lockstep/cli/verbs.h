@@ -101,6 +101,9 @@ int run_runs_remove(const Call& call, Console& console);
 std::vector<FieldInfo> stop_fields();
 int run_stop(const Call& call, Console& console);
 
+std::vector<FieldInfo> studio_fields();
+int run_studio(const Call& call, Console& console);
+
 std::vector<FieldInfo> run_fields();
 int run_run(const Call& call, Console& console);
 

@@ -1,0 +1,151 @@
+#include "lockstep/studio/commands.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <poll.h>
+#include <sys/wait.h>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep::studio {
+namespace {
+
+constexpr size_t kMostOutput = 64 << 10;  // the end is shown
+constexpr size_t kMostRead = 16 << 20;
+
+std::vector<std::string> argv_of(const std::vector<std::string>& words) {
+  std::vector<std::string> all{"lockstep"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::filesystem::path make_private_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "lockstep-studio-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) throw errno_error(errno, "create", name);
+  return name;
+}
+
+std::string end_of_file(const std::filesystem::path& file) {
+  try {
+    std::string text = read_file(file);
+    if (text.size() > kMostOutput) text.erase(0, text.size() - kMostOutput);
+    return text;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+int exit_code(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + (WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
+}  // namespace
+
+Commands::Commands(std::filesystem::path program, EventStream& events)
+    : program_(std::move(program)), events_(events), folder_(make_private_folder()) {}
+
+// What still runs keeps its open file.
+Commands::~Commands() {
+  std::error_code code;
+  std::filesystem::remove_all(folder_, code);
+}
+
+Json Commands::shown(const std::vector<std::string>& words) const { return argv_of(words); }
+
+int64_t Commands::start(const std::vector<std::string>& words) {
+  const std::lock_guard lock(mutex_);
+  const int64_t number = next_++;
+  Command command{.words = words,
+                  .started = now_seconds(),
+                  .output = folder_ / (std::to_string(number) + ".txt"),
+                  .status = {}};
+  command.process =
+      launch::start_detached({.program = program_.string(), .words = argv_of(words)}, command.output);
+  commands_.emplace(number, std::move(command));
+  events_.publish("command", {{"number", number}});
+  return number;
+}
+
+void Commands::look() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [number, command] : commands_) {
+    if (command.status) continue;
+    const auto end = launch::try_wait_for_end(command.process);
+    if (!end) continue;
+    command.status = end->status ? exit_code(*end->status) : 0;
+    events_.publish("command", {{"number", number}});
+  }
+}
+
+Json Commands::about(int64_t number, const Command& command) const {
+  Json json{{"number", number}, {"words", argv_of(command.words)}, {"started", command.started}};
+  if (command.status) json["status"] = *command.status;
+  return json;
+}
+
+Json Commands::about(int64_t number) {
+  look();
+  const std::lock_guard lock(mutex_);
+  const auto found = commands_.find(number);
+  if (found == commands_.end()) throw Error(ErrorCode::not_found, "there is no such command");
+  Json json = about(number, found->second);
+  json["output"] = end_of_file(found->second.output);
+  return json;
+}
+
+Json Commands::list() {
+  look();
+  const std::lock_guard lock(mutex_);
+  Json json = Json::array();
+  for (const auto& [number, command] : commands_) json.push_back(about(number, command));
+  return json;
+}
+
+std::string Commands::output_of(const std::vector<std::string>& words, std::chrono::seconds limit) {
+  launch::Pipe output = launch::make_pipe();
+  launch::Pipe errors = launch::make_pipe();
+  const pid_t process = launch::start_process({.program = program_.string(),
+                                               .words = argv_of(words),
+                                               .output = output.writing.get(),
+                                               .errors = errors.writing.get(),
+                                               .lifetime = launch::Lifetime::detached});
+  output.writing = Descriptor();
+  errors.writing = Descriptor();
+  std::string text;
+  std::string complaint;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  bool output_is_open = true;
+  bool errors_are_open = true;
+  const auto add_to = [](std::string& to) {
+    return [&to](std::string_view piece) {
+      if (to.size() < kMostRead) to += piece;
+    };
+  };
+  while (output_is_open || errors_are_open) {
+    pollfd wanted[] = {{output_is_open ? output.reading.get() : -1, POLLIN, 0},
+                       {errors_are_open ? errors.reading.get() : -1, POLLIN, 0}};
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      ::kill(-process, SIGKILL);
+      launch::wait_for_end(process);
+      throw Error(ErrorCode::timeout, "lockstep " + words.front() + " took more than " +
+                                          std::to_string(limit.count()) + " seconds");
+    }
+    ::poll(wanted, 2, static_cast<int>(left.count()));
+    if (output_is_open) output_is_open = launch::read_available(output.reading.get(), add_to(text));
+    if (errors_are_open) errors_are_open = launch::read_available(errors.reading.get(), add_to(complaint));
+  }
+  const launch::End end = launch::wait_for_end(process);
+  if (end.status && exit_code(*end.status) != 0)
+    throw Error(ErrorCode::invalid_option,
+                complaint.empty() ? launch::text_of_status(*end.status) : complaint);
+  return text;
+}
+
+}  // namespace lockstep::studio

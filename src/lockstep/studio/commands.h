@@ -1,0 +1,65 @@
+// Work that pages start: commands of this program, each a process that outlives the server.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "lockstep/base/json.h"
+#include "lockstep/studio/event_stream.h"
+
+namespace lockstep::studio {
+
+/// Any thread.
+class Commands {
+ public:
+  /// program: the file of the program lockstep. Publishes {"command": number} when one has started or ended.
+  Commands(std::filesystem::path program, EventStream& events);
+  ~Commands();
+  Commands(const Commands&) = delete;
+  Commands& operator=(const Commands&) = delete;
+
+  /// What a shell would be given: "lockstep" and the words.
+  Json shown(const std::vector<std::string>& words) const;
+
+  /// Starts it without a shell, in the working folder of the server. Returns its number.
+  int64_t start(const std::vector<std::string>& words);
+
+  /// What it printed on standard output, or its error (invalid_option with its text). Throws timeout after
+  /// this time, and ends the process.
+  std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit);
+
+  /// {"number", "words", "started", "status", "output"}: status is absent while it runs; the output's end.
+  /// Throws not_found.
+  Json about(int64_t number);
+  /// Of all, without their outputs.
+  Json list();
+  /// Notices what has ended.
+  void look();
+
+ private:
+  struct Command {
+    std::vector<std::string> words;
+    double started = 0;
+    pid_t process = 0;
+    std::filesystem::path output;
+    std::optional<int> status;
+  };
+  Json about(int64_t number, const Command& command) const;
+
+  std::filesystem::path program_;
+  EventStream& events_;
+  std::filesystem::path folder_;  // for outputs
+  std::mutex mutex_;
+  std::map<int64_t, Command> commands_;
+  int64_t next_ = 1;
+};
+
+}  // namespace lockstep::studio

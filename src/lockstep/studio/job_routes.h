@@ -1,0 +1,24 @@
+// Jobs, as the commands of the program tell of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/studio/commands.h"
+
+namespace lockstep::studio {
+
+/// What lockstep jobs --json prints.
+std::string list_of_jobs(Commands& commands);
+
+/// What lockstep job show --json prints. Throws invalid_option for what is no id of a job.
+std::string about_job(const std::string& job, Commands& commands);
+
+/// What a job has written, or one of its ranks (-1: all); the end of it, if it is long.
+std::string diary_of(const std::string& job, int64_t rank, Commands& commands);
+
+/// The words of "job cancel", "job requeue" or "job delete". Throws invalid_option for others.
+std::vector<std::string> job_words(const std::string& command, const std::string& job);
+
+}  // namespace lockstep::studio

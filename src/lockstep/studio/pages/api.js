@@ -1,0 +1,131 @@
+// Asks the server, and hears from it: one stream of events for all tabs of a browser.
+const m = window.m;
+
+export class Failure extends Error {
+  constructor(message, hint, status) {
+    super(message);
+    this.hint = hint || "";
+    this.status = status;
+  }
+}
+
+// The commands that the program has.
+export const program = { commands: [] };
+
+export const link = { state: "connecting", isOut: false };
+
+async function ask(path, options) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", ...options });
+  } catch (error) {
+    link.state = "lost";
+    throw new Failure("the server does not answer", "lockstep studio may have ended; start it again");
+  }
+  if (response.status === 401) {
+    link.isOut = true;
+    m.redraw();
+    throw new Failure("this browser is not signed in", "open the address that lockstep studio prints", 401);
+  }
+  const json = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
+  if (response.ok) return json;
+  const context = json.context ? ` (${json.context.join(", ")})` : "";
+  throw new Failure((json.error || `the server answered ${response.status}`) + context, json.hint, response.status);
+}
+
+export function get(path, query = {}) {
+  const text = new URLSearchParams(query).toString();
+  return ask(text ? `${path}?${text}` : path);
+}
+
+export function post(path, body) {
+  return ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}
+
+// Those who hear: name of the event -> functions.
+const listeners = new Map();
+
+// Returns a function that ends it.
+export function listen(name, take) {
+  if (!listeners.has(name)) listeners.set(name, new Set());
+  listeners.get(name).add(take);
+  return () => listeners.get(name).delete(take);
+}
+
+function hear(name, values) {
+  if (name === "state") {
+    const was = link.state;
+    link.state = values.state;
+    if (values.state === "open" && was !== "open") hear("reset", {});
+    m.redraw();
+    return;
+  }
+  for (const take of listeners.get(name) || []) take(values);
+}
+
+export const eventNames = ["runs", "run", "command", "reset", "jobs", "sweeps"];
+
+// A browser opens few connections to a server, so a worker holds the stream for all tabs.
+export function connect() {
+  if (window.SharedWorker) {
+    const worker = new SharedWorker("/worker.js", { name: "lockstep-studio" });
+    worker.port.onmessage = (event) => hear(event.data.name, event.data.values);
+    worker.port.start();
+    window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
+    window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+    return;
+  }
+  const source = new EventSource("/api/stream");
+  source.onopen = () => hear("state", { state: "open" });
+  source.onerror = () => hear("state", { state: "lost" });
+  for (const name of eventNames) source.addEventListener(name, (event) => hear(name, JSON.parse(event.data)));
+}
+
+// At most one call at a time, and one more after it if it was asked for meanwhile; `pause` between two.
+export function throttled(work, pause) {
+  let busy = false;
+  let again = false;
+  let timer = 0;
+  const run = async () => {
+    busy = true;
+    again = false;
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+    } finally {
+      timer = setTimeout(() => {
+        busy = false;
+        if (again) run();
+      }, pause);
+    }
+  };
+  const call = () => {
+    if (busy) again = true;
+    else run();
+  };
+  call.cancel = () => { again = false; clearTimeout(timer); busy = true; };
+  return call;
+}
+
+// All runs, as the server knows them.
+export const runs = { byId: new Map(), version: 0, ready: false, error: null, warnings: [] };
+
+export const refreshRuns = throttled(async () => {
+  try {
+    const answer = await get("/api/runs", { since: runs.version });
+    if (answer.whole) runs.byId.clear();
+    for (const run of answer.runs) runs.byId.set(run.id, run);
+    for (const id of answer.removed) runs.byId.delete(id);
+    runs.version = answer.version;
+    runs.warnings = answer.warnings;
+    runs.ready = answer.ready;
+    runs.error = null;
+    runs.changed = performance.now();
+  } catch (error) {
+    runs.error = error;
+    throw error;
+  } finally {
+    m.redraw();
+  }
+}, 250);

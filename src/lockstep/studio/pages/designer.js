@@ -1,0 +1,336 @@
+// The designer: draw a network, see what fits, and train it.
+import { Failure, get, post, throttled } from "./api.js";
+import { Sheet, shapeText } from "./drawing.js";
+import { Analysis, Inspector } from "./inspector.js";
+import { count } from "./format.js";
+import { Graph, drawingOf, emptyDrawing } from "./graph.js";
+import { box, place } from "./layout.js";
+import { Problem } from "./parts.js";
+import { openTraining } from "./train.js";
+
+const m = window.m;
+const storeKey = "lockstep-drawing";
+
+// What has been drawn stays when other pages are shown, and when the page is loaded again.
+function stored() {
+  try { return JSON.parse(localStorage.getItem(storeKey)) || emptyDrawing(); } catch { return emptyDrawing(); }
+}
+
+const shared = { graph: null, palette: [], networks: [] };
+
+export class DesignerPage {
+  constructor() {
+    shared.graph ||= new Graph(stored());
+    this.graph = shared.graph;
+    this.window = { x: 400, y: 60, zoom: 1 };
+    this.selected = new Set();
+    this.selectedEdge = null;
+    this.pulled = null;
+    this.connecting = null;
+    this.check = null;
+    this.error = null;
+    this.search = "";
+    this.showsTable = false;
+    this.said = "";
+    this.groups = new Map();
+    this.ask = throttled(() => this.checkNow(), 20);
+  }
+
+  oninit() {
+    document.title = "Designer · Lockstep studio";
+    if (shared.palette.length === 0) this.loadLists();
+    else this.setGroups();
+    this.checked = -1;
+  }
+
+  async loadLists() {
+    try {
+      [shared.palette, shared.networks] = await Promise.all([get("/api/layers"), get("/api/networks")]);
+      this.setGroups();
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      this.error = error;
+    }
+    m.redraw();
+  }
+
+  setGroups() {
+    const words = ["convolution", "normalisation", "pooling", "sequences", "joining", "activation"];
+    for (const { type, group } of shared.palette) this.groups.set(type, `g-${words.find((word) => group.toLowerCase().startsWith(word))}`);
+  }
+
+  groupOf = (type) => this.groups.get(type) || "";
+
+  // After each change: the server says what fits, and the drawing is kept.
+  onbeforeupdate() { this.look(); }
+  oncreate() { this.look(); }
+
+  look() {
+    if (this.checked === this.graph.version) return;
+    this.checked = this.graph.version;
+    try { localStorage.setItem(storeKey, JSON.stringify(this.graph.drawing)); } catch { /* it is not kept, then */ }
+    this.ask();
+  }
+
+  async checkNow() {
+    const version = this.graph.version;
+    const check = await post("/api/drawing", this.graph.forServer()).catch((error) => ({ problem: { message: error.message, hint: error.hint } }));
+    if (version !== this.graph.version) { this.ask(); return; }
+    this.check = check;
+    m.redraw();
+  }
+
+  shapeOf(name) {
+    const { input } = this.graph.drawing;
+    if (name !== "input") return this.check?.layers?.[name]?.shape;
+    return input.time_steps > 0 ? [input.channels, input.time_steps] : [input.channels, input.height, input.width];
+  }
+
+  select(names) { this.selected = new Set(names); this.selectedEdge = null; }
+  toggle(name) { if (!this.selected.delete(name)) this.selected.add(name); this.selectedEdge = null; }
+  selectEdge(key) { this.selected.clear(); this.selectedEdge = key; }
+  focused(name) { if (!this.selected.has(name) && !this.connecting) this.select([name]); m.redraw(); }
+
+  only() { return this.selected.size === 1 ? [...this.selected][0] : null; }
+
+  focusNode(name) {
+    const find = () => this.sheet?.querySelector(`[data-layer="${CSS.escape(name)}"]`);
+    const node = find();
+    if (node) node.focus();
+    else requestAnimationFrame(() => find()?.focus()); // it is not drawn yet
+  }
+
+  add(type, at = null) {
+    const last = this.graph.layers.filter((layer) => this.graph.consumers(layer.name).length === 0).pop();
+    const after = at ? null : this.only() || last?.name || "input";
+    const layer = this.graph.add(type, { after, at, options: this.firstOptions(type) });
+    this.select([layer.name]);
+    this.said = `${type} added`;
+    if (!at) this.arrange();
+    this.reveal(layer);
+  }
+
+  // Sizes that have no default.
+  firstOptions(type) {
+    return { conv2d: { filters: 32, kernel: 3, padding: 1 }, linear: { features: "classes" }, max_pool: { kernel: 2 },
+      average_pool: { kernel: 2 }, lstm: { hidden: 100 }, gru: { hidden: 100 } }[type] || {};
+  }
+
+  connect(from, to) {
+    this.graph.connect(from, to);
+    this.select([to]);
+    this.said = `${from} connected to ${to}`;
+  }
+
+  remove() {
+    if (this.selectedEdge) {
+      this.graph.disconnect(...this.selectedEdge.split("\n"));
+      this.selectedEdge = null;
+      return;
+    }
+    const names = [...this.selected].filter((name) => name !== "input");
+    const next = this.graph.find(names[0])?.inputs[0] || "input";
+    this.graph.remove(names);
+    this.select([next]);
+    this.focusNode(next);
+  }
+
+  copy() { this.copied = this.graph.layers.filter((layer) => this.selected.has(layer.name)).map((layer) => structuredClone(layer)); }
+  paste() { if (this.copied?.length) this.select(this.graph.paste(this.copied)); }
+
+  moveSelected(dx, dy, drag) {
+    this.graph.change(() => {
+      for (const name of this.selected) {
+        const layer = this.graph.find(name);
+        if (layer) { layer.x += dx; layer.y += dy; }
+      }
+    }, drag.moved ? "move" : "");
+    this.graph.word = "move";
+  }
+
+  arrange() { this.graph.change(() => place(this.graph), this.graph.word); }
+
+  // All layers, or the first ones if they would be too small to read.
+  fit(least = 0.15) {
+    if (!this.sheet) return;
+    const xs = [0, ...this.graph.layers.map((layer) => layer.x)];
+    const ys = [0, ...this.graph.layers.map((layer) => layer.y)];
+    const [left, right, top, bottom] = [Math.min(...xs) - box.width / 2 - 20, Math.max(...xs) + box.width / 2 + 20, Math.min(...ys) - 44, Math.max(...ys) + 56];
+    const { clientWidth: width, clientHeight: height } = this.sheet;
+    const zoom = Math.min(1, Math.max(least, Math.min(width / (right - left), height / (bottom - top))));
+    const middle = (right - left) * zoom > width ? 0 : (left + right) / 2;
+    this.window = { zoom, x: width / 2 - middle * zoom, y: 10 - top * zoom };
+    m.redraw();
+  }
+
+  zoom(factor, x = this.sheet.clientWidth / 2, y = this.sheet.clientHeight / 2) {
+    const view = this.window;
+    const zoom = Math.min(2.5, Math.max(0.1, view.zoom * factor));
+    const real = zoom / view.zoom;
+    this.window = { zoom, x: x - (x - view.x) * real, y: y - (y - view.y) * real };
+  }
+
+  // Moves the sheet until a layer is in view.
+  reveal({ x, y }) {
+    const { window: view, sheet } = this;
+    const [px, py] = [x * view.zoom + view.x, y * view.zoom + view.y];
+    const pad = { x: 110, y: 60 };
+    view.x += Math.max(0, pad.x - px) - Math.max(0, px - sheet.clientWidth + pad.x);
+    view.y += Math.max(0, pad.y - py) - Math.max(0, py - sheet.clientHeight + pad.y);
+  }
+
+  // From layer to layer along the connections.
+  step(key) {
+    const name = this.only() || "input";
+    const layer = this.graph.find(name);
+    const below = this.graph.consumers(name);
+    const beside = layer ? this.graph.consumers(layer.inputs[0]) : [];
+    const turn = (by) => beside[(beside.indexOf(layer) + by + beside.length) % beside.length]?.name;
+    const next = { ArrowUp: layer?.inputs[0], ArrowDown: below[0]?.name, ArrowLeft: turn(-1), ArrowRight: turn(1) }[key];
+    if (next) { if (!this.connecting) this.select([next]); this.focusNode(next); }
+  }
+
+  onKey(event) {
+    const name = document.activeElement?.dataset?.layer;
+    const isControl = event.ctrlKey || event.metaKey;
+    const keys = isControl
+      ? { z: () => this.undo(event.shiftKey), Z: () => this.undo(true), y: () => this.undo(true), c: () => this.copy(), v: () => this.paste(),
+        a: () => this.select(this.graph.layers.map((layer) => layer.name)) }
+      : {
+        Delete: () => this.remove(), Backspace: () => this.remove(), "+": () => this.zoom(1.2), "=": () => this.zoom(1.2), "-": () => this.zoom(0.8),
+        f: () => this.fit(), l: () => { this.arrange(); this.fit(); }, c: () => this.startConnection(name), Enter: () => this.endConnection(name),
+        " ": () => this.endConnection(name), Escape: () => { this.connecting = null; this.select([]); },
+        ...Object.fromEntries(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map((key) => [key, () => this.step(key)])),
+      };
+    if (!keys[event.key]) { event.redraw = false; return; }
+    event.preventDefault();
+    keys[event.key]();
+  }
+
+  startConnection(name) {
+    this.connecting = name || null;
+    if (name) this.said = `Connecting from ${name}: go to a layer with the Tab or arrow keys and press Enter, or Escape`;
+  }
+
+  endConnection(name) {
+    if (!this.connecting || !name) return;
+    if (name !== "input" && name !== this.connecting) this.connect(this.connecting, name);
+    this.connecting = null;
+  }
+
+  undo(isAgain) {
+    if (isAgain) this.graph.redo();
+    else this.graph.undo();
+    this.select([...this.selected].filter((name) => this.graph.find(name)));
+  }
+
+  async open(load) {
+    try {
+      const answer = await load();
+      this.graph.change((drawing) => Object.assign(drawing, drawingOf(answer, drawing.input)));
+      this.arrange();
+      this.select([]);
+      this.error = null;
+      this.fit(0.7);
+    } catch (error) {
+      if (!(error instanceof Failure) && !(error instanceof SyntaxError) && !(error instanceof DOMException)) throw error;
+      this.error = error;
+    }
+    m.redraw();
+  }
+
+  openFile(file) {
+    this.open(async () => {
+      const network = JSON.parse(await file.text());
+      const answer = await post("/api/network", { network });
+      return { ...answer, name: network.name || file.name.replace(/\.json$/, "") };
+    });
+  }
+
+  save() {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([`${JSON.stringify(this.graph.asFile(), null, 1)}\n`], { type: "application/json" }));
+    link.download = `${this.graph.drawing.name.replace(/[^\w-]+/g, "-") || "network"}.json`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  toolbar() {
+    const { graph } = this;
+    const tool = (text, title, act, off) => m("button", { type: "button", title, onclick: act, disabled: off }, text);
+    return m(".toolbar", { role: "toolbar", "aria-label": "Drawing" },
+      m("input.name", { type: "text", "aria-label": "Name of the network", value: graph.drawing.name,
+        onchange: (event) => graph.change((drawing) => { drawing.name = event.target.value.trim() || "network"; }) }),
+      m("select", { "aria-label": "Start from a built-in network", value: "", onchange: (event) => {
+        const name = event.target.value;
+        event.target.value = "";
+        if (name === "empty") { graph.change((drawing) => { drawing.layers = []; }); this.select([]); this.fit(); } else if (name) this.open(() => get("/api/network", { name }));
+      } }, m("option", { value: "" }, "Start from…"), m("option", { value: "empty" }, "an empty sheet"), shared.networks.map(({ name }) => m("option", { value: name }, name))),
+      tool("Open", "A file of a network", () => document.getElementById("open-file").click()),
+      m("input#open-file", { type: "file", hidden: true, accept: ".json", onchange: (event) => {
+        if (event.target.files[0]) this.openFile(event.target.files[0]);
+        event.target.value = "";
+      } }),
+      tool("Save", "Download as JSON, which lockstep train --network takes", () => this.save(), graph.layers.length === 0),
+      m("span.gap-x"),
+      tool("Undo", "Ctrl+Z", () => this.undo(), graph.past.length === 0), tool("Redo", "Ctrl+Y", () => this.undo(true), graph.future.length === 0),
+      tool("Arrange", "L: place all layers", () => { this.arrange(); this.fit(); }), tool("Fit", "F: show all", () => this.fit()),
+      m("button", { type: "button", "aria-pressed": String(this.showsTable), onclick: () => { this.showsTable = !this.showsTable; } }, "Analysis"),
+      m("span.fill"),
+      m("button.main", { type: "button", disabled: !this.check?.complete, onclick: () => openTraining(graph) }, "Train…"));
+  }
+
+  palette() {
+    const words = this.search.toLowerCase();
+    const groups = new Map();
+    for (const one of shared.palette) {
+      if (!one.type.replaceAll("_", " ").includes(words)) continue;
+      if (!groups.has(one.group)) groups.set(one.group, []);
+      groups.get(one.group).push(one);
+    }
+    return m("aside.palette", { "aria-label": "Layers" },
+      m("input", { type: "search", placeholder: "Search layers", "aria-label": "Search layers", value: this.search,
+        oninput: (event) => { this.search = event.target.value; } }),
+      [...groups].map(([group, list]) => [m("h2", group), list.map(({ type }) => m("button", {
+        type: "button", class: this.groupOf(type), title: "Click to add after the selected layer, or drag onto the sheet",
+        onclick: () => { if (!this.dropped) this.add(type); this.dropped = false; },
+        onpointerdown: (event) => event.target.setPointerCapture(event.pointerId),
+        onpointerup: (event) => this.drop(event, type),
+      }, type.replaceAll("_", " ")))]));
+  }
+
+  drop(event, type) {
+    const edge = this.sheet.getBoundingClientRect();
+    const inside = event.clientX > edge.left && event.clientX < edge.right && event.clientY > edge.top && event.clientY < edge.bottom;
+    this.dropped = inside;
+    if (!inside) return;
+    this.add(type, { x: (event.clientX - edge.left - this.window.x) / this.window.zoom, y: (event.clientY - edge.top - this.window.y) / this.window.zoom });
+    setTimeout(() => { this.dropped = false; });
+  }
+
+  problem() {
+    const { problem } = this.check || {};
+    if (!problem) return null;
+    return m(".misfit", { role: "status" }, m("div", m("strong", problem.message), problem.hint ? m("p", problem.hint) : null),
+      m(".buttons-left", problem.layer ? m("button.quiet", { type: "button", onclick: () => { this.select([problem.layer]); this.focusNode(problem.layer); } }, "Show") : null,
+        (problem.fixes || []).map((fix) => m("button", { type: "button", onclick: () => { this.graph.apply(fix.edits); this.arrange(); } }, fix.text))));
+  }
+
+  status() {
+    const { totals, complete } = this.check || {};
+    return m(".status", m("span", { class: complete ? "good" : "" }, complete ? "Ready to train" : "Not complete"),
+      totals ? m("span", `${count(this.graph.layers.length)} layers · ${count(totals.learnables)} learnables · ${count(totals.activations)} activations · ${mega(totals.flop)} MFLOP per sample`) : null,
+      m("span.fill"), m("span.out-of-sight", { "aria-live": "polite" }, this.said),
+      m("span.keys", "Drag from the circle, or press C, to connect · Delete removes · Ctrl+Z undoes"));
+  }
+
+  view() {
+    return m(".designer", m("h1.out-of-sight", "Designer"), this.toolbar(), this.palette(),
+      m(".middle", this.error ? m(Problem, { error: this.error }) : null, m(Sheet, { designer: this }), this.problem(),
+        this.showsTable ? m(Analysis, { designer: this }) : null, this.status()),
+      m(Inspector, { designer: this, palette: shared.palette }));
+  }
+}
+
+export function mega(flop) { return flop >= 1e8 ? count(flop / 1e6) : String(Number((flop / 1e6).toPrecision(3))); }
+export { shapeText };

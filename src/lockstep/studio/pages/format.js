@@ -1,0 +1,64 @@
+// Figures and times as people read them.
+export function isNumber(value) { return typeof value === "number" && Number.isFinite(value); }
+
+export function count(value) {
+  return isNumber(value) ? Math.round(value).toLocaleString("en-US") : "";
+}
+
+export function percent(value) { return isNumber(value) ? `${(value * 100).toFixed(value === 1 ? 0 : 2)} %` : ""; }
+
+// The digits that matter.
+export function figure(value, digits = 4) {
+  if (!isNumber(value)) return value === null || value === undefined ? "" : "not finite";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(2).replace("e+", "e");
+  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  return String(Number(value.toPrecision(digits)));
+}
+
+export function duration(seconds) {
+  if (!isNumber(seconds) || seconds < 0) return "";
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  const two = (value) => String(value).padStart(2, "0");
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return `${minutes}:${two(whole % 60)} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours}:${two(minutes % 60)} h`;
+  return `${Math.round(hours / 24)} days`;
+}
+
+export function age(time, now = Date.now() / 1000) {
+  if (!isNumber(time)) return "";
+  const seconds = Math.max(0, now - time);
+  if (seconds < 60) return "now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 48 * 3600) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86400)} days ago`;
+}
+
+export function moment(time) {
+  if (!isNumber(time)) return "";
+  const date = new Date(time * 1000);
+  const two = (value) => String(value).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ` +
+    `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+export function bytes(value) {
+  if (!isNumber(value)) return "";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let at = 0;
+  while (value >= 1024 && at < units.length - 1) { value /= 1024; ++at; }
+  return `${at === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[at]}`;
+}
+
+// As a shell would take it.
+export function commandLine(words) {
+  return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
+}
+
+// The last part of a path or an address.
+export function lastPart(path) { return (path || "").replace(/\/+$/, "").split("/").pop(); }

@@ -1,0 +1,43 @@
+// A command that a page has started: what it prints, and how it ended.
+import { get, listen } from "./api.js";
+import { commandLine } from "./format.js";
+
+const m = window.m;
+
+// attrs: {number, done(status)}
+export class Output {
+  oninit({ attrs }) {
+    this.about = null;
+    this.attrs = attrs;
+    this.timer = setInterval(() => this.read(), 1000);
+    this.end = listen("command", ({ number }) => { if (number === attrs.number) this.read(); });
+    this.read();
+  }
+
+  onremove() {
+    clearInterval(this.timer);
+    this.end();
+  }
+
+  async read() {
+    try {
+      this.about = await get("/api/command", { number: this.attrs.number });
+    } catch {
+      return; // tried again
+    }
+    if (this.about.status !== undefined) {
+      clearInterval(this.timer);
+      this.attrs.done?.(this.about.status);
+      this.attrs.done = null;
+    }
+    m.redraw();
+  }
+
+  view() {
+    if (!this.about) return null;
+    const { words, status, output } = this.about;
+    const how = status === undefined ? "is running" : status === 0 ? "has ended" : `failed with status ${status}`;
+    return m("section.card.gap", { "aria-live": "polite", class: status > 0 ? "bad" : "" }, m("p.flat", m("code", commandLine(words)), ` ${how}`),
+      output && status !== 0 ? m("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, output) : null);
+  }
+}

@@ -1,0 +1,318 @@
+#include "lockstep/studio/routes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/record/requests.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
+#include "lockstep/studio/assets.h"
+#include "lockstep/studio/designer.h"
+#include "lockstep/studio/job_routes.h"
+#include "lockstep/studio/training.h"
+
+namespace lockstep::studio {
+namespace {
+
+constexpr int64_t kMostReport = int64_t{256} << 20;
+constexpr size_t kMostCurves = 200;  // in one answer
+constexpr int64_t kMostColumns = 10'000;
+
+struct Route {
+  const char* method;
+  const char* path;
+  Response (*answer)(const Request& request, const Parts& parts);
+};
+
+Json body_of(const Request& request) {
+  try {
+    Json body = parse_json(request.body);
+    if (body.is_object()) return body;
+  } catch (const JsonError& error) {
+    throw Error(ErrorCode::invalid_option, std::string("the request is no JSON: ") + error.what());
+  }
+  throw Error(ErrorCode::invalid_option, "the request is no JSON object");
+}
+
+std::string text_in(const Json& body, const char* name) {
+  const auto found = body.find(name);
+  if (found == body.end() || !found->is_string())
+    throw Error(ErrorCode::invalid_option, std::string("the request lacks \"") + name + "\"");
+  return found->get<std::string>();
+}
+
+template <class T>
+T number_in(const Request& request, const char* name, T fallback) {
+  const std::string text = request.value(name);
+  if (text.empty()) return fallback;
+  const auto value = parse_number<T>(text);
+  if (!value || !std::isfinite(static_cast<double>(*value)))
+    throw Error(ErrorCode::invalid_option, std::string(name) + " is no number");
+  return *value;
+}
+
+Response get_studio(const Request&, const Parts& parts) {
+  Json json{{"version", parts.setup.version}, {"roots", Json::array()}};
+  for (const auto& root : parts.runs.roots()) json["roots"].push_back(root.string());
+  json["commands"] = parts.setup.commands;
+  return json_response(json);
+}
+
+Response get_stream(const Request&, const Parts& parts) {
+  return {.type = "text/event-stream", .feed = parts.events.make_feed()};
+}
+
+Response get_runs(const Request& request, const Parts& parts) {
+  return {.body = parts.runs.list_since(number_in<int64_t>(request, "since", 0))};
+}
+
+// The command that continues a run.
+std::vector<std::string> resume_words(const std::filesystem::path& folder, const record::RunSummary& run) {
+  return {"train", as_argument(run.data), "--output", folder.string(), "--resume"};
+}
+
+bool reads_requests(const std::filesystem::path& folder) {
+  std::error_code code;
+  return std::filesystem::exists(record::RunPaths{folder}.status(), code);
+}
+
+Response get_run(const Request& request, const Parts& parts) {
+  const std::string id = request.value("id");
+  const record::RunSummary summary = parts.runs.summary_of(id);
+  const std::filesystem::path folder = parts.runs.folder_of(id);
+  const auto log = parts.runs.log_of(id);
+  Json json = log->said();
+  json["id"] = id;
+  json["run"] = to_json(summary);
+  json["curves"] = log->names();
+  const record::StateOfRun state = record::state_of(folder);
+  json["state"] = enum_names(state.state)[static_cast<size_t>(state.state)];
+  json["reason"] = state.reason;
+  json["hint"] = state.hint;
+  json["reads_requests"] = reads_requests(folder);
+  std::error_code code;
+  json["has_report"] = std::filesystem::exists(record::RunPaths{folder}.report(), code);
+  const auto environment = json.find("environment");
+  const bool is_train = environment == json.end() ||
+                        environment->value("arguments", Json::array()).size() < 2 ||
+                        (*environment)["arguments"][1] == "train";
+  if (is_train && !summary.data.empty()) json["resume"] = parts.commands.shown(resume_words(folder, summary));
+  json["remove"] = parts.commands.shown({"runs", "remove", folder.string(), "--yes"});
+  json["report"] = parts.commands.shown({"report", folder.string()});
+  return json_response(json);
+}
+
+Axis axis_of(const std::string& name) {
+  if (name.empty() || name == "step") return Axis::step;
+  if (name == "epoch") return Axis::epoch;
+  if (name == "time") return Axis::time;
+  throw Error(ErrorCode::invalid_option, "x must be step, epoch or time");
+}
+
+Json json_of(const Points& points) {
+  Json json{{"x", points.x}, {"y", Json::array()}, {"count", points.count}};
+  for (const double y : points.y) {
+    if (std::isfinite(y))
+      json["y"].push_back(y);
+    else
+      json["y"].push_back(nullptr);
+  }
+  return json;
+}
+
+Response get_curves(const Request& request, const Parts& parts) {
+  const std::vector<std::string> ids = split(request.value("ids"), ',');
+  const std::vector<std::string> names = split(request.value("names"), ',');
+  if (ids.size() * names.size() > kMostCurves)
+    throw Error(ErrorCode::invalid_option, "more than " + std::to_string(kMostCurves) + " curves at once");
+  const CurveQuestion question{.name = {},
+                               .axis = axis_of(request.value("x")),
+                               .window = {.from = number_in(request, "from", -1e300),
+                                          .to = number_in(request, "to", 1e300),
+                                          .columns = std::clamp<int64_t>(
+                                              number_in<int64_t>(request, "columns", 800), 1, kMostColumns)},
+                               .smoothing = std::clamp(number_in(request, "smoothing", 0.0), 0.0, 0.9999)};
+  Json json = Json::array();
+  for (const std::string& id : ids) {
+    std::shared_ptr<RunLog> log;
+    try {
+      log = parts.runs.log_of(id);
+    } catch (const Error&) {  // removed meanwhile
+      continue;
+    }
+    for (const std::string& name : names) {
+      CurveQuestion one = question;
+      one.name = name;
+      const auto curve = log->curve(one);
+      if (!curve) continue;
+      Json item{{"id", id},
+                {"name", name},
+                {"complete", log->is_complete()},
+                {"first", curve->first},
+                {"last", curve->last},
+                {"raw", json_of(curve->raw)}};
+      if (question.smoothing > 0) item["smooth"] = json_of(curve->smooth);
+      json.push_back(std::move(item));
+    }
+  }
+  return json_response(json);
+}
+
+// The page of lockstep report has no script and loads nothing; in a sandbox nothing in it could act either.
+Response get_report(const Request& request, const Parts& parts) {
+  const std::filesystem::path file = record::RunPaths{parts.runs.folder_of(request.value("id"))}.report();
+  return {.type = "text/html; charset=utf-8",
+          .body = read_file(file, kMostReport),
+          .headers = {{"Content-Security-Policy",
+                       "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+                       "frame-ancestors 'self'"}}};
+}
+
+Response post_request(const Request& request, const Parts& parts) {
+  const Json body = body_of(request);
+  const std::filesystem::path folder = parts.runs.folder_of(text_in(body, "id"));
+  const std::string wanted = text_in(body, "request");
+  const auto names = enum_names(record::RequestKind{});
+  const auto* const found = std::find(names.begin(), names.end(), wanted);
+  if (found == names.end())
+    throw Error(ErrorCode::invalid_option, "no run knows the request " + quote(wanted));
+  const record::StateOfRun state = record::state_of(folder);
+  if (state.state != record::RunState::running && state.state != record::RunState::stopping)
+    throw Error(ErrorCode::invalid_option, "the run is not going on");
+  if (!reads_requests(folder))
+    throw Error(ErrorCode::invalid_option, "the run's program reads no requests",
+                "press Ctrl-C where it runs" + (state.host.empty() ? "" : ", on " + state.host));
+  const std::string id = record::make_request(
+      folder, {.request = static_cast<record::RequestKind>(std::distance(names.begin(), found))});
+  return json_response({{"request", id}});
+}
+
+// The words of the command that a page asks for. Only these commands can be started, and what follows their
+// names is never an option unless it is written here.
+std::vector<std::string> command_words(const Json& body, const Parts& parts) {
+  const std::string what = text_in(body, "command");
+  if (what.starts_with("job ")) return job_words(what, text_in(body, "job"));
+  if (what == "train") {
+    std::vector<std::string> words = train_words(read_training(body, parts.setup), parts.setup);
+    if (body.value("as_job", false)) words.insert(words.begin(), "batch");
+    return words;
+  }
+  const std::string id = text_in(body, "id");
+  const std::filesystem::path folder = parts.runs.folder_of(id);
+  if (what == "resume") return resume_words(folder, parts.runs.summary_of(id));
+  if (what == "remove") return {"runs", "remove", folder.string(), "--yes"};
+  if (what == "report") return {"report", folder.string()};
+  throw Error(ErrorCode::invalid_option, "studio does not start the command " + quote(what));
+}
+
+Response post_command(const Request& request, const Parts& parts) {
+  const std::vector<std::string> words = command_words(body_of(request), parts);
+  return json_response({{"number", parts.commands.start(words)}, {"words", parts.commands.shown(words)}});
+}
+
+Response get_commands(const Request&, const Parts& parts) { return json_response(parts.commands.list()); }
+
+Response get_command(const Request& request, const Parts& parts) {
+  return json_response(parts.commands.about(number_in<int64_t>(request, "number", 0)));
+}
+
+Response get_layers(const Request&, const Parts&) { return json_response(layer_palette()); }
+
+Response get_networks(const Request&, const Parts&) { return json_response(network_list()); }
+
+Response get_network(const Request& request, const Parts&) {
+  return json_response(network_drawing(request.value("name")));
+}
+
+Response post_drawing(const Request& request, const Parts&) {
+  return json_response(check_drawing(body_of(request)));
+}
+
+// A file of a network, in any form that lockstep train takes.
+Response post_network(const Request& request, const Parts&) {
+  const Json body = body_of(request);
+  const auto network = body.find("network");
+  if (network == body.end()) throw Error(ErrorCode::invalid_option, "the request lacks \"network\"");
+  return json_response(drawing_of(*network));
+}
+
+Response get_training_form(const Request&, const Parts& parts) {
+  return json_response(training_form(parts.setup));
+}
+
+Response post_plan(const Request& request, const Parts& parts) {
+  return {.body = plan_of(read_training(body_of(request), parts.setup), parts.setup, parts.commands)};
+}
+
+Response post_shown(const Request& request, const Parts& parts) {
+  return json_response({{"words", parts.commands.shown(command_words(body_of(request), parts))}});
+}
+
+Response get_jobs(const Request&, const Parts& parts) { return {.body = list_of_jobs(parts.commands)}; }
+
+Response get_job(const Request& request, const Parts& parts) {
+  return {.body = about_job(request.value("job"), parts.commands)};
+}
+
+Response get_diary(const Request& request, const Parts& parts) {
+  return json_response(
+      {{"text", diary_of(request.value("job"), number_in<int64_t>(request, "rank", -1), parts.commands)}});
+}
+
+constexpr std::array kRoutes = std::to_array<Route>({
+    {"GET", "/api/studio", get_studio},
+    {"GET", "/api/stream", get_stream},
+    {"GET", "/api/runs", get_runs},
+    {"GET", "/api/run", get_run},
+    {"GET", "/api/curves", get_curves},
+    {"GET", "/api/report", get_report},
+    {"POST", "/api/request", post_request},
+    {"POST", "/api/command", post_command},
+    {"POST", "/api/shown", post_shown},
+    {"GET", "/api/commands", get_commands},
+    {"GET", "/api/command", get_command},
+    {"GET", "/api/layers", get_layers},
+    {"GET", "/api/networks", get_networks},
+    {"GET", "/api/network", get_network},
+    {"POST", "/api/network", post_network},
+    {"POST", "/api/drawing", post_drawing},
+    {"GET", "/api/training", get_training_form},
+    {"POST", "/api/plan", post_plan},
+    {"GET", "/api/jobs", get_jobs},
+    {"GET", "/api/job", get_job},
+    {"GET", "/api/diary", get_diary},
+});
+
+}  // namespace
+
+Response answer(const Request& request, const Parts& parts) {
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  bool is_known = false;
+  for (const Route& route : kRoutes) {
+    if (request.path != route.path) continue;
+    is_known = true;
+    if (method == route.method) return route.answer(request, parts);
+  }
+  if (method == "GET") {
+    const std::string path = request.path == "/" ? "/index.html" : request.path;
+    for (const Asset& asset : assets()) {
+      if (asset.path == path) return {.type = std::string(asset.type), .body = std::string(asset.bytes)};
+    }
+  }
+  if (is_known) return {.status = 405, .body = R"({"error":"not with this method"})"};
+  return {.status = 404, .body = R"({"error":"there is no such page"})"};
+}
+
+std::vector<std::string> known_paths() {
+  std::vector<std::string> paths{"/"};
+  for (const Route& route : kRoutes) paths.emplace_back(route.path);
+  for (const Asset& asset : assets()) paths.emplace_back(asset.path);
+  return paths;
+}
+
+}  // namespace lockstep::studio

@@ -1,0 +1,210 @@
+#include "lockstep/studio/server.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <boost/asio.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/thread_name.h"
+
+namespace lockstep::studio {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using asio::use_awaitable;
+using tcp = asio::ip::tcp;
+
+constexpr int kThreads = 4;
+constexpr int kMostConnections = 256;
+constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
+constexpr uint32_t kMostHeaderBytes = 64 << 10;
+constexpr auto kReadLimit = std::chrono::seconds(60);  // also between two requests
+constexpr auto kWriteLimit = std::chrono::seconds(60);
+constexpr auto kFeedInterval = std::chrono::milliseconds(100);
+constexpr auto kHeartbeat = std::chrono::seconds(15);  // shows that a reader has gone
+
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "worker-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+std::string text_of(beast::string_view text) { return {text.data(), text.size()}; }
+
+bool read_request(const http::request<http::string_body>& from, Request& request) {
+  request.method = text_of(from.method_string());
+  request.host = text_of(from[http::field::host]);
+  request.origin = text_of(from[http::field::origin]);
+  request.cookies = text_of(from[http::field::cookie]);
+  request.content_type = text_of(from[http::field::content_type]);
+  request.body = from.body();
+  return read_target({from.target().data(), from.target().size()}, request);
+}
+
+template <class Fields>
+void set_headers(Fields& header, const Response& response) {
+  header.set(http::field::content_type, response.type);
+  header.set("Content-Security-Policy", kPolicy);
+  header.set("X-Content-Type-Options", "nosniff");
+  header.set("Referrer-Policy", "no-referrer");
+  header.set("Cross-Origin-Resource-Policy", "same-origin");
+  header.set("Cross-Origin-Opener-Policy", "same-origin");
+  header.set(http::field::cache_control, "no-store");
+  for (const auto& [name, value] : response.headers) header.set(name, value);
+}
+
+}  // namespace
+
+class Server::State {
+ public:
+  State(const std::string& address, uint16_t port) : acceptor_(context_) {
+    const std::string where = address + ":" + std::to_string(port);
+    boost::system::error_code code;
+    const auto parsed = asio::ip::make_address(address, code);
+    if (code)
+      throw Error(ErrorCode::invalid_option, quote(address) + " is not an address of this machine",
+                  "use 127.0.0.1, or an address of a network card");
+    const tcp::endpoint endpoint(parsed, port);
+    acceptor_.open(endpoint.protocol(), code);
+    if (!code) acceptor_.set_option(asio::socket_base::reuse_address(true), code);
+    if (!code) acceptor_.bind(endpoint, code);
+    if (!code) acceptor_.listen(asio::socket_base::max_listen_connections, code);
+    if (code) throw errno_error(code.value(), "listen at", where);
+  }
+  ~State() { stop(); }
+
+  uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
+  void start(Handler handler) {
+    handler_ = std::move(handler);
+    asio::co_spawn(context_, accept_all(), asio::detached);
+    for (int i = 0; i < kThreads; ++i) {
+      threads_.emplace_back([this] {
+        name_this_thread("studio");
+        context_.run();
+      });
+    }
+  }
+
+  void stop() {
+    context_.stop();
+    threads_.clear();
+  }
+
+ private:
+  asio::awaitable<void> accept_all() {
+    asio::steady_timer timer(context_);
+    while (true) {
+      boost::system::error_code code;
+      // With a strand for each connection, its timer and its socket are used by one thread at a time.
+      tcp::socket socket(asio::make_strand(context_));
+      co_await acceptor_.async_accept(socket, asio::redirect_error(use_awaitable, code));
+      if (code) {  // such as no descriptors
+        timer.expires_after(kFeedInterval);
+        co_await timer.async_wait(asio::redirect_error(use_awaitable, code));
+        continue;
+      }
+      if (connections_ >= kMostConnections) continue;
+      const auto strand = socket.get_executor();
+      asio::co_spawn(strand, serve(beast::tcp_stream(std::move(socket))), asio::detached);
+    }
+  }
+
+  asio::awaitable<void> serve(beast::tcp_stream stream) {
+    const Counted counted(connections_);
+    try {
+      beast::flat_buffer buffer;
+      bool goes_on = true;
+      while (goes_on) {
+        http::request_parser<http::string_body> parser;
+        parser.body_limit(kMostBodyBytes);
+        parser.header_limit(kMostHeaderBytes);
+        stream.expires_after(kReadLimit);
+        co_await http::async_read(stream, buffer, parser, use_awaitable);
+        goes_on = co_await answer(stream, parser.get());
+      }
+      boost::system::error_code code;
+      stream.socket().shutdown(tcp::socket::shutdown_send, code);
+    } catch (const std::exception&) {  // the other side has gone, or sends what is no HTTP
+    }
+  }
+
+  Response response_to(const http::request<http::string_body>& message) {
+    try {
+      Request request;
+      if (!read_request(message, request)) return {.status = 400, .body = R"({"error":"no such address"})"};
+      return handler_(request);
+    } catch (...) {
+      return error_response();
+    }
+  }
+
+  // Returns whether the connection goes on.
+  asio::awaitable<bool> answer(beast::tcp_stream& stream, const http::request<http::string_body>& message) {
+    Response response = response_to(message);
+    if (response.feed) {
+      co_await send_feed(stream, response);
+      co_return false;
+    }
+    http::response<http::string_body> reply(static_cast<http::status>(response.status), message.version());
+    set_headers(reply, response);
+    reply.keep_alive(message.keep_alive());
+    reply.content_length(response.body.size());
+    if (message.method() != http::verb::head) reply.body() = std::move(response.body);
+    stream.expires_after(kWriteLimit);
+    co_await http::async_write(stream, reply, use_awaitable);
+    co_return reply.keep_alive();
+  }
+
+  asio::awaitable<void> send_feed(beast::tcp_stream& stream, const Response& response) {
+    http::response<http::empty_body> head(http::status::ok, 11);
+    set_headers(head, response);
+    head.keep_alive(false);
+    http::response_serializer<http::empty_body> serializer(head);
+    stream.expires_after(kWriteLimit);
+    co_await http::async_write_header(stream, serializer, use_awaitable);
+    asio::steady_timer timer(stream.get_executor());
+    auto last = std::chrono::steady_clock::now() - kHeartbeat;
+    while (true) {
+      std::string text = response.feed();
+      const auto now = std::chrono::steady_clock::now();
+      if (text.empty() && now - last >= kHeartbeat) text = ":\n\n";
+      if (!text.empty()) {
+        last = now;
+        stream.expires_after(kWriteLimit);
+        co_await asio::async_write(stream, asio::buffer(text), use_awaitable);
+      }
+      timer.expires_after(kFeedInterval);
+      co_await timer.async_wait(use_awaitable);
+    }
+  }
+
+  struct Counted {
+    explicit Counted(std::atomic<int>& number) : count(number) { ++count; }
+    ~Counted() { --count; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    std::atomic<int>& count;
+  };
+
+  Handler handler_;
+  std::atomic<int> connections_ = 0;  // outlives the coroutines, which the context destroys
+  asio::io_context context_{kThreads};
+  tcp::acceptor acceptor_;
+  std::vector<std::jthread> threads_;
+};
+
+Server::Server(const std::string& address, uint16_t port) : state_(std::make_unique<State>(address, port)) {}
+Server::~Server() = default;
+uint16_t Server::port() const { return state_->port(); }
+void Server::start(Handler handler) { state_->start(std::move(handler)); }
+void Server::stop() { state_->stop(); }
+
+}  // namespace lockstep::studio

@@ -1,0 +1,44 @@
+#include "lockstep/studio/studio.h"
+
+#include <utility>
+
+#include "lockstep/studio/gate.h"
+#include "lockstep/studio/routes.h"
+#include "lockstep/studio/server.h"
+
+namespace lockstep::studio {
+
+class Studio::State {
+ public:
+  explicit State(Setup setup)
+      : setup_(std::move(setup)),
+        server_(setup_.address, setup_.port),
+        gate_(setup_.address, server_.port()),
+        runs_(setup_.roots, events_),
+        commands_(setup_.program, events_) {
+    server_.start([this](const Request& request) {
+      if (auto stopped = gate_.stop(request)) return *std::move(stopped);
+      return answer(request, {setup_, events_, runs_, commands_});
+    });
+  }
+  ~State() { server_.stop(); }
+
+  Gate& gate() { return gate_; }
+  uint16_t port() const { return server_.port(); }
+
+ private:
+  Setup setup_;
+  EventStream events_;
+  Server server_;  // its streams read events_
+  Gate gate_;
+  Runs runs_;
+  Commands commands_;
+};
+
+Studio::Studio(Setup setup) : state_(std::make_unique<State>(std::move(setup))) {}
+Studio::~Studio() = default;
+uint16_t Studio::port() const { return state_->port(); }
+std::string Studio::address_with_token() const { return state_->gate().address_with_token(); }
+std::string Studio::address_with_code() { return state_->gate().address_with_code(); }
+
+}  // namespace lockstep::studio

@@ -1,0 +1,37 @@
+// The commands that begin a training from the designer: what they would do, and their words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/studio/commands.h"
+#include "lockstep/studio/studio.h"
+
+namespace lockstep::studio {
+
+/// The options of lockstep train for a form: [{"section", "name", "type", "help", "default", "choices"}].
+Json training_form(const Setup& setup);
+
+/// What a page asks for: {"data": path or address, "network": name or drawing, "options": {name: text},
+/// "output": folder; empty: a new one below the first root}. Throws invalid_option for what lockstep train
+/// would refuse by its text alone.
+struct Training {
+  std::string data;
+  Json network;
+  std::vector<std::string> options;  ///< "--max-epochs=5"
+  std::string name;                  ///< of the network
+};
+Training read_training(const Json& body, const Setup& setup);
+
+/// Writes a drawn network below the first root (networks/NAME-HASH.json; a name or file of a network stays as
+/// it is), and gives the words of lockstep train, with a new output folder.
+std::vector<std::string> train_words(const Training& training, const Setup& setup);
+
+/// What lockstep plan says of it, in JSON.
+std::string plan_of(const Training& training, const Setup& setup, Commands& commands);
+
+/// A path that a command line does not read as an option.
+std::string as_argument(const std::string& path);
+
+}  // namespace lockstep::studio

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""The designer in a real Chromium: a network is drawn by mouse and by keyboard alone, a layer that does not fit is
+named with both shapes and mended, and the weights of its training equal those of the same network from a file."""
+
+import json
+import re
+import unittest
+
+import browser
+import runs
+
+NETWORK = [{"type": "conv2d", "filters": 8, "kernel": 3, "padding": 1}, {"type": "relu"},
+           {"type": "max_pool", "kernel": 2}, {"type": "flatten"}, {"type": "linear", "features": "classes"}]
+
+
+class Designer(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.root = cls.folder / "roots"
+        cls.root.mkdir()
+        cls.server = browser.Server(cls.root, folder=cls.folder)
+        cls.browser = browser.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.server.close()
+        super().tearDownClass()
+
+    def setUp(self):
+        self.page = self.browser.open(self.server)
+        self.browser.show(self.server, "/designer", ".palette button")
+
+    def tearDown(self):
+        complaints, self.browser.complaints[:] = list(self.browser.complaints), []
+        self.assertEqual(complaints, [])
+
+    def palette(self, name):
+        return self.page.locator(f".palette button:text-is('{name}')")
+
+    def edges(self):
+        """{(from, to): the shape written on it}"""
+        return {tuple(edge.get_attribute("data-edge").split("\n")): edge.locator("text").text_content() if edge.locator("text").count() else ""
+                for edge in self.page.locator("[data-edge]").all()}
+
+    def drawing(self):
+        return json.loads(self.page.evaluate("localStorage.getItem('lockstep-drawing')"))
+
+    def centre(self, locator):
+        box = locator.bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def drag(self, start, end):
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move((start[0] + end[0]) / 2, (start[1] + end[1]) / 2, steps=3)
+        self.page.mouse.move(*end, steps=3)
+        self.page.mouse.up()
+
+    def wait_for_shapes(self, count):
+        self.page.wait_for_function(f"() => document.querySelectorAll('[data-edge] text').length === {count}")
+
+    def train(self, name):
+        self.page.click("button:text-is('Train…')")
+        self.page.fill("#train-data", str(self.digits))
+        self.page.fill("#train-max-epochs", "1")
+        self.page.fill("#train-mini-batch-size", "32")
+        self.page.fill("#train-workers", "2")
+        self.page.click("dialog button:text-is('Train')")
+        self.page.wait_for_selector("p >> text=Ended", timeout=60_000)
+        command = self.page.locator("section.card .command code").first.inner_text()
+        self.assertTrue(re.fullmatch(r"lockstep train \S+ --network=\S+/networks/\S+\.json --max-epochs=1 --mini-batch-size=32 "
+                                     r"--workers=2 --output=\S+", command), command)
+        output = self.root / f"{name}-001"
+        file = self.folder / f"{name}.json"
+        file.write_text(json.dumps(NETWORK))
+        runs.train(self.digits, self.folder / f"{name}-again", "--network", file, "--max-epochs", "1", "--mini-batch-size", "32",
+                   "--workers", "1")
+        self.assertEqual(self.tensors(output), self.tensors(self.folder / f"{name}-again"))
+
+    def tensors(self, run):
+        """The numbers of the weights; their names differ."""
+        data = (run / "model.safetensors").read_bytes()
+        return data[8 + int.from_bytes(data[:8], "little"):]
+
+    def test_by_mouse(self):
+        for name in ("conv2d", "relu", "max pool", "linear"):
+            self.palette(name).click()
+        self.page.wait_for_selector(".misfit")
+        text = self.page.inner_text(".misfit")
+        self.assertIn('layer "linear_1" (linear) needs [features], but "max_pool_1" returns [32,14,14]', text)
+        self.assertEqual(self.page.get_attribute("button:text-is('Train…')", "disabled"), "")
+        # Another mistake: the convolution's output goes straight to the linear layer.
+        self.drag(self.centre(self.page.locator("[data-layer=conv2d_1] .port")), self.centre(self.page.locator("[data-layer=linear_1] .box")))
+        self.page.wait_for_selector("text='layer \"linear_1\" (linear) needs [features], but \"conv2d_1\" returns [32,28,28]'")
+        self.page.click("button:text-is('Undo')")
+        self.page.click("button:text-is('Insert flatten before \"linear_1\"')")
+        self.page.wait_for_selector("text=Ready to train")
+        self.page.click("[data-layer=conv2d_1]")
+        self.page.fill("#option-filters", "8")
+        self.wait_for_shapes(5)
+        runs.wait_for(lambda: self.edges().get(("flatten_1", "linear_1")) == "1568", 20)
+        self.assertEqual(self.edges(), {("input", "conv2d_1"): "1 × 28 × 28", ("conv2d_1", "relu_1"): "8 × 28 × 28",
+                                        ("relu_1", "max_pool_1"): "8 × 28 × 28", ("max_pool_1", "flatten_1"): "8 × 14 × 14",
+                                        ("flatten_1", "linear_1"): "1568"})
+        before = self.drawing()["layers"][1]
+        box = self.centre(self.page.locator("[data-layer=relu_1] .title"))
+        self.drag(box, (box[0] + 150, box[1] + 10))
+        runs.wait_for(lambda: self.drawing()["layers"][1]["x"] > before["x"] + 50, 20)
+        self.page.click("button:text-is('Analysis')")
+        self.assertIn("15,690", self.page.inner_text(".analysis"))
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.train("network")
+
+    def test_by_keyboard_alone(self):
+        press = self.page.keyboard.press
+        for name in ("conv2d", "relu", "flatten", "linear"):
+            self.palette(name).focus()
+            press("Enter")
+        self.page.wait_for_selector("text=Ready to train")
+        # A pool between, from the palette, after the ReLU, which the arrow keys reach.
+        self.page.locator("[data-layer=input]").focus()
+        press("ArrowDown")
+        press("ArrowDown")
+        self.assertEqual(self.page.evaluate("document.activeElement.dataset.layer"), "relu_1")
+        self.palette("max pool").focus()
+        press("Enter")
+        runs.wait_for(lambda: ("max_pool_1", "flatten_1") in self.edges(), 20)
+        # A wrong connection, and back.
+        self.page.locator("[data-layer=conv2d_1]").focus()
+        press("c")
+        self.page.locator("[data-layer=linear_1]").focus()
+        press("Enter")
+        self.page.wait_for_selector("text='layer \"linear_1\" (linear) needs [features], but \"conv2d_1\" returns [32,28,28]'")
+        press("Control+z")
+        self.page.wait_for_selector("text=Ready to train")
+        self.page.locator("[data-layer=relu_1]").focus()
+        press("Delete")
+        self.page.wait_for_function("() => !document.querySelector('[data-layer=relu_1]')")
+        runs.wait_for(lambda: ("conv2d_1", "max_pool_1") in self.edges(), 20)
+        press("Control+z")
+        press("Control+y")
+        press("Control+z")
+        runs.wait_for(lambda: ("relu_1", "max_pool_1") in self.edges(), 20)
+
+    def test_starts_from_built_in_networks_and_opens_what_it_saves(self):
+        for name, layers in (("resnet18", 69), ("lstm_classifier", 2), ("squeezenet", 66)):
+            self.page.select_option("select[aria-label^=Start]", name)
+            self.page.wait_for_selector("text=Ready to train")
+            self.page.wait_for_function(f"() => document.querySelectorAll('[data-layer]').length === {layers + 1}")
+        before = self.edges()
+        with self.page.expect_download() as download:
+            self.page.click("button:text-is('Save')")
+        file = self.folder / "saved.json"
+        download.value.save_as(file)
+        self.page.select_option("select[aria-label^=Start]", "empty")
+        self.page.wait_for_function("() => document.querySelectorAll('[data-layer]').length === 1")
+        self.page.set_input_files("input[type=file]", file)
+        self.page.wait_for_function("() => document.querySelectorAll('[data-layer]').length === 67")
+        self.page.wait_for_selector("text=Ready to train")
+        runs.wait_for(lambda: self.edges() == before, 20)
+        printed = json.loads(runs.run("network", "show", file, "--json", "--image-size", "224x224", "--color", "rgb", "--classes", "1000"))
+        self.assertEqual(printed["learnables"], json.loads(runs.run("network", "show", "squeezenet", "--json"))["learnables"])
+
+    def test_hostile_files_are_refused(self):
+        for number, text in enumerate(("{", "[]", '{"layers": [{"type": "<script>alert(1)</script>"}]}', "[" * 10_000, '{"layers": 7}')):
+            file = self.folder / f"bad-{number}.json"
+            file.write_text(text)
+            self.page.set_input_files("input[type=file]", file)
+            self.page.wait_for_selector(".middle > .problem")
+            self.page.wait_for_timeout(200)
+            self.browser.complaints[:] = [one for one in self.browser.complaints if not one.startswith("400 POST")]
+
+    def test_axe_finds_nothing(self):
+        for scheme in ("light", "dark"):
+            for width in (1280, 390):
+                self.page = self.browser.open(self.server, width=width, scheme=scheme)
+                self.browser.show(self.server, "/designer", ".palette button")
+                self.page.select_option("select[aria-label^=Start]", "digits_cnn")
+                self.page.wait_for_selector("text=Ready to train")
+                self.assertEqual(self.browser.axe_findings(), [], f"{width} pixels, {scheme}")
+                self.page.click("button:text-is('Train…')")
+                self.page.wait_for_selector("#train-max-epochs")
+                self.assertEqual(self.browser.axe_findings(), [], f"the dialog, {width} pixels, {scheme}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""The queue in a real Chromium: jobs with their diaries live, cancelled and started again from the page."""
+
+import os
+import unittest
+
+import browser
+import runs
+
+
+class Jobs(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        os.environ["LOCKSTEP_JOBS"] = str(cls.folder / "jobs")
+        cls.root = cls.folder / "roots"
+        cls.root.mkdir()
+        cls.server = browser.Server(cls.root, folder=cls.folder)
+        cls.browser = browser.Browser()
+        cls.page = cls.browser.open(cls.server)
+
+    @classmethod
+    def tearDownClass(cls):
+        runs.run("job", "cancel", "1", "2")
+        cls.browser.close()
+        cls.server.close()
+        super().tearDownClass()
+
+    def test_a_job_is_followed_cancelled_and_started_again(self):
+        self.browser.show(self.server, "/jobs", "text=No jobs")
+        self.assertEqual(self.browser.axe_findings(), [])
+        hostile = "<script>alert(1)</script>"
+        runs.run("batch", "--name", "ticks", "sh", "-c", f"echo '{hostile}'; sleep 600")
+        runs.run("batch", "--name", "quick", "sh", "-c", "echo done")
+        self.page.wait_for_selector("tbody tr:nth-child(2)")
+        self.page.wait_for_selector("tr:has-text('ticks') >> text=Running")
+        self.page.wait_for_selector("tr:has-text('quick') >> text=Ended")
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.click("tr:has-text('ticks') a")
+        self.page.wait_for_selector(f"pre.diary:has-text('{hostile}')")
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.click("button:text-is('Cancel')")
+        self.assertEqual(self.page.inner_text("dialog .command code"), "lockstep job cancel 1")
+        self.page.click("dialog button:text-is('Cancel the job')")
+        self.page.wait_for_selector("p >> text=Cancelled", timeout=40_000)
+        self.page.click("button:text-is('Requeue')")
+        self.page.click("dialog button:text-is('Requeue')")
+        self.page.wait_for_selector("p >> text=Running", timeout=40_000)
+        self.assertEqual(self.browser.complaints, [])
+
+    def test_only_numbers_of_jobs_reach_the_command_line(self):
+        for job in ("--help", "1;2", "../1", "", "ticks"):
+            status = self.page.evaluate("job => fetch('/api/job?job=' + encodeURIComponent(job)).then(answer => answer.status)", job)
+            self.assertEqual(status, 400, job)
+        self.browser.complaints.clear()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Studio's pages in a real Chromium: nobody gets in without the token, hostile names are text, a spike of one step can
+be seen at every zoom, a run is stopped and resumed from its page, and axe finds nothing to complain about."""
+
+import http.client
+import json
+import re
+import subprocess
+import unittest
+import urllib.parse
+
+import browser
+import runs
+
+SPIKE = 54_321
+HOSTILE = ["<script>alert(1)</script>", "\"'><img src=x onerror=alert(1)>", "\u202egnp.exe", "\u05e9\u05dc\u05d5\u05dd run",
+           "a" * 250, "%2e%2e%2f", "javascript:alert(1)", "{{7*7}} ${x}"]
+
+
+class StudioPages(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.root = cls.folder / "roots"
+        browser.write_run(cls.root / "calm", [2 / (1 + step) for step in range(200)])
+        browser.write_run(cls.root / "spike", [9.0 if step == SPIKE else 1.0 for step in range(1, 60_001)])
+        for name in HOSTILE:
+            browser.write_run(cls.root / "hostile" / name.replace("/", "\u2044"), [1.0, 0.5], network=name,
+                              data="/data/" + name * (40 if len(name) == 250 else 1), classes=[name])
+        cls.server = browser.Server(cls.root, folder=cls.folder)
+        cls.browser = browser.Browser()
+        cls.page = cls.browser.open(cls.server)
+        runs.wait_for(lambda: cls.ask("/api/runs")["ready"])
+        cls.ids = {run["name"]: run["id"] for run in cls.ask("/api/runs")["runs"]}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.server.close()
+        super().tearDownClass()
+
+    @classmethod
+    def ask(cls, path):
+        return cls.page.evaluate("path => fetch(path).then(answer => answer.json())", path)
+
+    def tearDown(self):
+        complaints, self.browser.complaints[:] = list(self.browser.complaints), []
+        self.assertEqual(complaints, [])
+
+    def status(self, method, path, headers=None, body=None):
+        parts = urllib.parse.urlsplit(self.server.base)
+        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+        connection.putrequest(method, path, skip_host=True)
+        for name, value in {"Host": parts.netloc, **(headers or {})}.items():
+            connection.putheader(name, value)
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        if answer.getheader("Content-Type") != "text/event-stream":
+            answer.read()
+        connection.close()
+        return answer.status
+
+    def cookie(self):
+        return "; ".join(f"{one['name']}={one['value']}" for one in self.browser.context.cookies())
+
+    def test_a_request_without_the_token_gets_401(self):
+        paths = ["/", "/jobs.js", "/api/jobs", "/api/job?job=1", "/api/diary?job=1", "/api/layers", "/api/plan", "/api/drawing", "/main.js", "/studio.css", "/api/studio", "/api/stream", "/api/runs", "/api/run?id=x", "/api/curves",
+                 "/api/report?id=x", "/api/request", "/api/command", "/api/commands", "/nothing", "/../../etc/passwd"]
+        token = self.server.address.split("=")[1]
+        for path in paths:
+            for method in ("GET", "POST", "PUT", "OPTIONS"):
+                self.assertEqual(self.status(method, path), 401, f"{method} {path}")
+            self.assertEqual(self.status("GET", path, {"Cookie": f"lockstep={token}"}), 401, path)
+        self.assertEqual(self.status("GET", "/?token=" + "0" * len(token)), 401)
+        self.assertEqual(self.status("GET", "/api/runs?token=" + token), 401)
+        mine = {"Cookie": self.cookie()}
+        self.assertEqual(self.status("GET", "/api/runs", mine), 200)
+        self.assertEqual(self.status("GET", "/api/runs", {**mine, "Host": "evil.example"}), 403)
+        self.assertEqual(self.status("GET", "/api/runs", {**mine, "Origin": "http://evil.example"}), 403)
+        post = {**mine, "Content-Type": "application/json"}
+        body = json.dumps({"id": self.ids["calm"], "request": "stop"}).encode()
+        self.assertEqual(self.status("POST", "/api/request", post, body), 403, "no Origin")
+        self.assertEqual(self.status("POST", "/api/request", {**post, "Origin": "null"}, body), 403)
+        own = {**post, "Origin": self.server.base.rstrip("/")}
+        self.assertEqual(self.status("POST", "/api/request", own, body), 400, "the run is over")
+        self.assertEqual(self.status("POST", "/api/request", {**own, "Content-Type": "text/plain"}, body), 415)
+        cookie = self.browser.context.cookies()[0]
+        self.assertTrue(cookie["httpOnly"])
+        self.assertEqual(cookie["sameSite"], "Strict")
+
+    def test_paths_cannot_leave_the_roots(self):
+        mine = {"Cookie": self.cookie()}
+        for path in ("/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/api/report?id=../../../etc", "/index.html/..",
+                     "/api/report?id=" + urllib.parse.quote(str(self.folder)), "/api/run?id=", "/api/nothing"):
+            self.assertEqual(self.status("GET", path, mine), 404, path)
+        for path in ("/api/curves?ids=a&names=b&columns=x", "/api/curves?x=y", "/%zz", "/api/curves?from=nan"):
+            self.assertEqual(self.status("GET", path, mine), 400, path)
+
+    def test_hostile_names_are_shown_as_text(self):
+        self.browser.show(self.server, "/runs", "tbody tr")
+        text = self.page.inner_text("tbody")
+        for name in HOSTILE:
+            self.assertIn(name.replace("/", "\u2044"), text)
+        for name in HOSTILE:
+            run = self.ids["hostile/" + name.replace("/", "\u2044")]
+            self.browser.show(self.server, "/run/" + run, "figure.chart")
+            self.assertIn(name.replace("/", "\u2044"), self.page.inner_text("h1"))
+            self.assertIn(name, self.page.inner_text("main"))
+            self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0, name)
+        self.browser.show(self.server, "/compare/" + ",".join(self.ids.values()), "table.side")
+        self.assertEqual(self.page.locator("main img, main script").count(), 0)
+
+    def test_no_request_leaves_the_machine(self):
+        self.browser.show(self.server, "/runs", "tbody tr")
+        self.assertGreater(len(self.browser.requests), 10)
+        self.assertEqual([url for url in self.browser.requests if not url.startswith(self.server.base)], [])
+
+    def test_axe_finds_nothing(self):
+        places = [("/runs", "tbody tr"), ("/run/" + self.ids["calm"], "figure.chart"),
+                  (f"/compare/{self.ids['calm']},{self.ids['spike']}", "table.side")]
+        try:
+            for scheme in ("light", "dark"):
+                for width in (1280, 390):
+                    self.page = self.browser.open(self.server, width=width, scheme=scheme)
+                    for place, selector in places:
+                        self.browser.show(self.server, place, selector)
+                        self.assertEqual(self.browser.axe_findings(), [], f"{place}, {width} pixels, {scheme}")
+                        self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0,
+                                             f"{place} at {width} pixels")
+        finally:
+            type(self).page = self.browser.open(self.server)
+
+    # The highest pixel of the curve's colour, as a share of the plot's height; 1 without any.
+    TOP = """canvas => {
+      const {width, height} = canvas, pixels = canvas.getContext('2d').getImageData(0, 0, width, height).data;
+      for (let i = 0; i < pixels.length; i += 4)
+        if (Math.abs(pixels[i] - 43) < 40 && Math.abs(pixels[i + 1] - 80) < 40 && Math.abs(pixels[i + 2] - 200) < 40
+            && pixels[i + 3] > 90) return Math.floor(i / 4 / width) / height;
+      return 1;
+    }"""
+
+    def test_a_spike_of_one_step_is_visible_at_every_zoom(self):
+        self.browser.show(self.server, "/run/" + self.ids["spike"], "figure.chart canvas")
+        plot = self.page.locator(".plot").first
+        canvas = self.page.locator("figure.chart canvas").first
+        self.page.wait_for_function("() => document.querySelector('.legend b')?.textContent === '1'")
+        box = plot.bounding_box()
+        left, width = box["x"] + 56, box["width"] - 68
+        self.page.mouse.move(left + width * SPIKE / 60_000, box["y"] + 100)
+        plot.focus()
+        for zoom in range(14):
+            self.page.wait_for_timeout(150)
+            self.assertLess(canvas.evaluate(self.TOP), 0.15, f"after {zoom} steps of zoom")
+            self.page.keyboard.press("+")
+        self.page.keyboard.press("0")
+        self.page.wait_for_timeout(300)
+        # Away from the spike the axis is that of the calm part.
+        answer = self.ask(f"/api/curves?ids={self.ids['spike']}&names=step.loss&from=1&to=50000&columns=300")
+        self.assertEqual(max(answer[0]["raw"]["y"]), 1)
+
+    def test_smoothing_keeps_the_raw_line(self):
+        answer = self.ask(f"/api/curves?ids={self.ids['spike']}&names=step.loss&smoothing=0.99&columns=300")[0]
+        self.assertEqual(max(answer["raw"]["y"]), 9)
+        self.assertLess(max(answer["smooth"]["y"]), 2)
+
+    def test_a_run_is_stopped_and_resumed_from_its_page(self):
+        run = self.root / "live"
+        process = subprocess.Popen(runs.command("train", self.digits, "--output", run, *runs.SMALL, "--max-epochs", "100000",
+                                                "--workers", "1", "--network", "mlp"),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=self.folder)
+        try:
+            self.browser.show(self.server, "/runs", "tbody tr")
+            self.page.click("tbody bdi:text-is('live')")
+            self.page.wait_for_selector("text=Running")
+            self.page.wait_for_function("() => /[1-9]/.test(document.querySelectorAll('.tile dd')[2]?.textContent)")
+            self.page.click("button:text-is('Stop')")
+            self.page.click("dialog button:text-is('Stop')")
+            self.page.wait_for_selector("text=Stopped", timeout=20_000)
+            self.assertEqual(process.wait(20), 0)
+            before = runs.steps_done(run)
+            self.page.click("button:text-is('Resume')")
+            shown = self.page.inner_text("dialog .command code")
+            self.assertTrue(re.fullmatch(r"lockstep train \S+ --output \S+/live --resume", shown), shown)
+            self.page.click("dialog button:text-is('Resume')")
+            self.page.wait_for_selector("p >> text=Running", timeout=20_000)
+            runs.wait_for(lambda: runs.steps_done(run) > before)
+            self.page.keyboard.press("Escape")
+            self.page.click("button:text-is('Finish early')")
+            self.page.click("dialog button:text-is('Finish')")
+        finally:
+            process.kill()
+            process.wait()
+        self.page.wait_for_selector("p >> text=Ended", timeout=20_000)
+        self.assertTrue((run / "model.safetensors").exists())
+        self.page.click("button:text-is('Delete')")
+        self.page.click("dialog button:text-is('Cancel')")
+        self.assertTrue(run.exists())
+        self.page.click("button:text-is('Delete')")
+        self.page.click("dialog button:text-is('Delete')")
+        self.page.wait_for_selector("h1:text-is('Runs')")
+        runs.wait_for(lambda: not run.exists())
+        # The page may have asked for the run once more.
+        self.browser.complaints[:] = [one for one in self.browser.complaints if not one.startswith("404 GET")]
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
