@@ -52,7 +52,8 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       prototype_(std::move(prototype)),
       weights_(prototype_, number_type(setup_.plan.step.precision),
                open_device(setup_.plan.machine.device, setup_.plan.machine.gpu)),
-      norms_(probe_batch_norms(prototype_, setup_.plan.network.input)),
+      norms_(with_start(probe_batch_norms(prototype_, setup_.plan.network.input),
+                        setup_.plan.step.batch_norm_start)),
       optimizer_(rule_of(setup_.plan.update), weights_,
                  rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.plan.network))),
       schedule_(schedule_of(setup_.plan)),
@@ -278,7 +279,7 @@ void Training::validate(Worker& worker) {
   if (result.count < setup_.validation->size())
     return end_.end_with(EndReason::stopped);  // a resume makes the validation again
   const double seconds = seconds_since(start);
-  const bool best = note_validation(state_, result);
+  const bool best = note_validation(state_, result, setup_.plan.length.patience_from);
   saver_.note_validation(best);
   reports_.say(record::Validation{.loss = result.loss,
                                   .accuracy = result.accuracy,

@@ -15,6 +15,31 @@
 
 namespace lockstep::train {
 
+/// An option that the recipe has set, with its value as text.
+struct RecipeValue {
+  std::string option;
+  std::string value;
+  std::string reason;
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("option", self.option);
+    field("value", self.value);
+    field("reason", self.reason);
+  };
+};
+
+/// The recipe by which options that were not given were chosen (planning/recipe.h). A resume takes its values
+/// from here.
+struct RecipePlan {
+  Recipe kind = Recipe::plain;
+  std::vector<RecipeValue> values;  ///< of auto_
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("recipe", self.kind);
+    field("recipe_values", self.values);
+  };
+};
+
 /// The network, the part of it that is trained, and its first weights.
 struct NetworkPlan {
   std::string name;
@@ -108,6 +133,7 @@ struct StepPlan {
   OutOfMemory out_of_memory = OutOfMemory::error;
   Precision precision = Precision::single;  ///< never auto_
   Kernels kernels = Kernels::auto_;
+  BatchNormStart batch_norm_start = BatchNormStart::pytorch;
   int64_t seed = 0;
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   int64_t sampler_replicas = 0;  ///< of --sample-order distributed-sampler: workers when the run began, in
@@ -123,6 +149,7 @@ struct StepPlan {
     field("out_of_memory", self.out_of_memory);
     field("precision", self.precision);
     field("kernels", self.kernels);
+    field("batch_norm_start", self.batch_norm_start);
     field("seed", self.seed);
     field("shuffle", self.shuffle);
     field("sampler_replicas", self.sampler_replicas);
@@ -207,6 +234,7 @@ struct LengthPlan {
   int64_t steps_per_epoch = 0;  ///< 0: not known
   int64_t validate_every = 0;   ///< steps
   int64_t patience = 0;         ///< validations without a better accuracy that end the run; 0: none do
+  int64_t patience_from = 0;    ///< step after which they are counted
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("max_epochs", self.max_epochs);
@@ -219,6 +247,7 @@ struct LengthPlan {
     field("steps_per_epoch", self.steps_per_epoch);
     field("validate_every", self.validate_every);
     field("patience", self.patience);
+    field("patience_from", self.patience_from);
   };
 };
 
@@ -284,6 +313,7 @@ struct PlanLine {
 /// Resolved values. Those that affect the weights do not depend on the machine. No two parts have a field of
 /// the same name.
 struct Plan {
+  RecipePlan recipe;
   NetworkPlan network;
   DataPlan data;
   StepPlan step;
@@ -296,6 +326,7 @@ struct Plan {
   std::vector<PlanLine> lines;        ///< all values for people, in order
 
   static constexpr auto describe = [](auto& self, auto&& field) {
+    field("recipe", self.recipe);
     field("network", self.network);
     field("data", self.data);
     field("step", self.step);

@@ -27,6 +27,17 @@ std::string start_advice(const Plan& plan) {
              : "";
 }
 
+std::vector<PlanLine> recipe_lines(const RecipePlan& recipe) {
+  if (recipe.kind == Recipe::plain)
+    return {{"recipe", "plain", "options that are not given have their defaults"}};
+  std::vector<PlanLine> lines{
+      {"recipe", "auto",
+       "sets the options below, which were not given; --recipe plain leaves their defaults"}};
+  for (const RecipeValue& value : recipe.values)
+    lines.push_back({"--" + value.option, value.value, value.reason});
+  return lines;
+}
+
 std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons) {
   const NetworkPlan& network = plan.network;
   std::vector<PlanLine> lines;
@@ -58,8 +69,9 @@ PlanLine steps_line(const LengthPlan& length, int64_t validation_count, bool giv
   std::string reason = std::to_string(length.steps_per_epoch) + " per epoch";
   if (!given) reason += "; the limit depends on the number of images";
   if (length.patience > 0 && validation_count > 0)
-    reason +=
-        "; ends sooner after " + std::to_string(length.patience) + " validations without a better accuracy";
+    reason += "; ends sooner after " + std::to_string(length.patience) +
+              " validations without a better accuracy" +
+              (length.patience_from > 0 ? ", counted from step " + with_commas(length.patience_from) : "");
   return {"steps", with_commas(length.total_steps) + " in " + std::to_string(length.max_epochs) + " epochs",
           reason};
 }
@@ -122,6 +134,7 @@ std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, c
     lines.insert(lines.end(), std::make_move_iterator(group.begin()), std::make_move_iterator(group.end()));
   };
   add(data_lines(plan, reasons));
+  add(recipe_lines(plan.recipe));
   add(network_lines(plan, reasons));
   const bool on_cpu = plan.machine.device == "cpu";
   lines.push_back({"device", on_cpu ? "cpu" : "gpu " + as_text(plan.machine.devices), reasons.device});
