@@ -167,8 +167,9 @@ struct UpdatePlan {
   double alpha = 0.99;
   double epsilon = 1e-8;
   double weight_decay = 1e-4;
-  double gradient_clip = 0;     ///< 0: none
-  double learning_rate = 0.01;  ///< after scaling with workers
+  double gradient_clip = 0;      ///< 0: none
+  double learning_rate = 0.01;   ///< after scaling with workers
+  bool may_start_again = false;  ///< with a tenth of the rate, if the loss explodes: the rate was not given
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   double lr_drop_factor = 0.1;
   int64_t lr_drop_period = 10;  ///< epochs
@@ -185,6 +186,7 @@ struct UpdatePlan {
     field("weight_decay", self.weight_decay);
     field("gradient_clip", self.gradient_clip);
     field("learning_rate", self.learning_rate);
+    field("may_start_again", self.may_start_again);
     field("lr_schedule", self.lr_schedule);
     field("lr_drop_factor", self.lr_drop_factor);
     field("lr_drop_period", self.lr_drop_period);

@@ -256,6 +256,7 @@ class Preparation {
   void resolve_amounts() {
     plan_.machine.read_ahead = resolve_read_ahead(options_);
     plan_.update = resolve_update(options_, plan_.data.format.kind);
+    plan_.update.may_start_again = recipe_.leaves_rate_open();
     if (plan_.data.streamed) plan_.step.mini_batch_size = sets_.train.size();
     MiniBatchChoice choice = earlier_ != nullptr
                                  ? mini_batch_of(*earlier_, options_)

@@ -102,7 +102,9 @@ class Chooser {
     has_batch_norms_ = network_.spec().dump().find("\"batch_norm\"") != std::string::npos;
   }
 
+  // The outputs of frozen layers are computed once only where no augmentation changes the images.
   void choose_augmentation() {
+    if (!options_.freeze.empty()) return;
     const int64_t side = std::min(facts_.format.height, facts_.format.width);
     switch (kind_) {
       case Kind::small_grey:
@@ -119,7 +121,7 @@ class Chooser {
               "photographs; if left and right differ in meaning: --augment random-resized-crop=0.35");
         break;
       case Kind::trained:
-        if (!grey_ && options_.freeze.empty()) set("augment", "flip", "colour images");
+        if (!grey_) set("augment", "flip", "colour images");
         break;
       default:
         break;

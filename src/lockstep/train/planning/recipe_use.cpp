@@ -35,6 +35,11 @@ bool RecipeUse::choose(const data::Dataset& train, const data::ImageFormat& form
   return true;
 }
 
+bool RecipeUse::leaves_rate_open() const {
+  if (earlier_ != nullptr) return earlier_->update.may_start_again;
+  return plan_.kind == Recipe::auto_ && asked_.learning_rate == 0;
+}
+
 RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) const {
   return {asked_,
           request_.given,

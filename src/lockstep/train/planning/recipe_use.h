@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lockstep/data/dataset.h"
+#include "lockstep/data/datastore.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
@@ -28,6 +28,9 @@ class RecipeUse {
 
   /// Chooses all other values. False if there is nothing to choose.
   bool choose(const data::Dataset& train, const data::ImageFormat& format, Options& options);
+
+  /// Whether there is a recipe, and nobody gave the learning rate.
+  bool leaves_rate_open() const;
 
   const RecipePlan& plan() const { return plan_; }
 
