@@ -361,9 +361,9 @@ class Preparation {
     reasons_.cache = std::move(caches_.train.reason);
     if (caches_.train.cache != nullptr) reasons_.cache_file = caches_.train.cache->path().string();
     reasons_.image_bytes = prepared_.train->image_bytes();
+    plan_.recipe = recipe_.plan();
     plan_.warnings = plan_warnings(plan_, options_.resume);
     reasons_.dry = dry_;
-    plan_.recipe = recipe_.plan();
     plan_.lines = plan_lines(plan_, prepared_.network, reasons_);
   }
 

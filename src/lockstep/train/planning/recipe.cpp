@@ -102,9 +102,12 @@ class Chooser {
     has_batch_norms_ = network_.spec().dump().find("\"batch_norm\"") != std::string::npos;
   }
 
-  // The outputs of frozen layers are computed once only where no augmentation changes the images.
+  // The outputs of frozen layers are computed once only where no augmentation changes the images, and images
+  // that have to lie in a GPU's memory cannot be changed at all.
   void choose_augmentation() {
-    if (!options_.freeze.empty()) return;
+    if (!options_.freeze.empty() || options_.resident == Resident::on ||
+        options_.keep_features == KeepFeatures::always)
+      return;
     const int64_t side = std::min(facts_.format.height, facts_.format.width);
     switch (kind_) {
       case Kind::small_grey:
