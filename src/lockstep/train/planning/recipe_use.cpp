@@ -5,10 +5,12 @@
 namespace lockstep::train {
 namespace {
 
-// For a whole training of a network that the program knows.
+// For a whole training of a network that the program knows, with a mini-batch that does not depend on the
+// machine: the learning rate does.
 bool has_recipe(const TrainingRequest& request, const Options& options) {
   return request.network.empty() && request.stream == nullptr && request.standing == nullptr &&
-         options.exchange != ExchangeKind::average && options.tbptt_length == 0;
+         options.exchange != ExchangeKind::average && options.tbptt_length == 0 &&
+         !options.mini_batch_size.is_auto();
 }
 
 }  // namespace
