@@ -31,6 +31,7 @@ class Combination:
         self.heavy = self.kind in HEAVY
         self.draw_samples(data)
         self.draw_optimizer()
+        self.draw_recipe()
         self.draw_step()
         self.draw_splits(data)
         self.draw_transformations()
@@ -98,6 +99,20 @@ class Combination:
                 o["lr-drop-period"] = "1"
         if rng.random() < 0.3:
             o["warmup-steps"] = str(rng.choice([1, 3, 20]))
+
+    def draw_recipe(self):
+        """The recipe, in half of the cases with all that belongs to the optimizer, and a start over if that explodes."""
+        rng, o = self.rng, self.options
+        if rng.random() < 0.3:
+            o["recipe"] = "plain"
+        elif rng.random() < 0.5:
+            for name in ("optimizer", "nesterov", "momentum", "weight-decay", "learning-rate", "lr-schedule",
+                         "lr-drop-period", "warmup-steps"):
+                o.pop(name, None)
+            if rng.random() < 0.4:
+                o["optimizer"] = rng.choice(["sgdm", "adam"])
+        if rng.random() < 0.3:
+            o["batch-norm-start"] = "mean"
 
     def draw_step(self):
         rng, o = self.rng, self.options

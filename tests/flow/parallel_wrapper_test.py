@@ -11,7 +11,7 @@ import sys
 
 import runs
 
-SAME = ["--network", "lenet", "--exchange", "average", "--shards", "2", "--averaging-frequency", "3", "--prefetch",
+SAME = ["--recipe", "plain", "--network", "lenet", "--exchange", "average", "--shards", "2", "--averaging-frequency", "3", "--prefetch",
         "24", "--report-score-after-averaging", "--mini-batch-size", "128",
         "--max-epochs", "3", "--nesterov", "--learning-rate", "0.01", "--lr-schedule", "constant", "--weight-decay",
         "0.0005", "--seed", "123", "--workers", "1"]

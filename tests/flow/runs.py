@@ -25,8 +25,10 @@ CACHES = tempfile.TemporaryDirectory(prefix="lockstep-test-caches-")
 os.environ["XDG_CACHE_HOME"] = CACHES.name
 os.environ.pop("LOCKSTEP_CACHE", None)
 
-# Small images and few steps: what is tested is the order of the arithmetic, not its amount.
-SMALL = ["--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2", "--patience", "0"]
+# Small images and few steps: what is tested is the order of the arithmetic, not its amount. recipe_test.py is for the
+# recipe.
+SMALL = ["--recipe", "plain", "--image-size", "12x12", "--mini-batch-size", "32", "--shards", "8", "--max-epochs", "2",
+         "--patience", "0"]
 # Layers of a network that ranks exchange in three buckets.
 WIDE = [{"type": "flatten"}, {"type": "linear", "features": 2000}, {"type": "relu"},
         {"type": "linear", "features": 500}, {"type": "relu"},

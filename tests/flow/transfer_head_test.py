@@ -40,7 +40,7 @@ def main():
         runs.write_digits({five: 1000, ten: 500})
         for label in range(5, 10):
             shutil.rmtree(five / str(label))
-        runs.train(five, folder / "run", "--network", "digits_cnn", "--image-size", "28x28", "--max-epochs", 4,
+        runs.train(five, folder / "run", "--recipe", "plain", "--network", "digits_cnn", "--image-size", "28x28", "--max-epochs", 4,
                    "--mini-batch-size", 32)
         weights = folder / "run" / "model.safetensors"
         before = runs.sha256(weights)

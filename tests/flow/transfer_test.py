@@ -210,7 +210,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
 
     def test_features_are_not_kept_when_images_change(self):
         output = self.transfer("augmented", "squeezenet", "--head", "new", "--freeze", "features.*", "--augment",
-                               "flip", "--max-steps", 2)
+                               "flip", "--max-steps", 2, "--recipe", "plain")
         plan = runs.of_kind(output, "plan")[0]["values"]
         # a tenth: at 0.01 a head with factor 10 learns nothing
         self.assertIn("learning rate 0.001, cosine", [line[2] for line in plan["lines"] if line[0] == "optimizer"])

@@ -64,7 +64,7 @@ def run(program, *arguments):
 
 def check(program, output, data, network, model, *options):
     run(program, "train", data, "--network", network, "--output", output, "--workers", 2, "--mini-batch-size", 27,
-        "--max-epochs", 5, "--optimizer", "adam", *options)
+        "--max-epochs", 5, "--optimizer", "adam", "--recipe", "plain", *options)
     predicted = json.loads(run(program, "predict", output, data, "--format", "json"))
     model.load_state_dict(load_file(output / "model.safetensors"), strict=True)
     with torch.no_grad():

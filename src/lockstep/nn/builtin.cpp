@@ -53,6 +53,8 @@ const std::vector<BuiltinNetwork>& builtin_networks() {
       {"lstm_classifier", lstm_classifier, {12, 1, 1, 9, 29}},
       {"mlp", mlp, {1, 28, 28, 10}},
       {"mobilenet_v2", mobilenet_v2, kImageNet},
+      {"resnet9", resnet9, {3, 32, 32, 10}},
+      {"resnet9_small", resnet9_small, {3, 32, 32, 10}},
       {"resnet18", resnet18, kImageNet},
       {"resnet50", resnet50, kImageNet},
       {"squeezenet", squeezenet, kImageNet},

@@ -241,8 +241,9 @@ TEST(Graph, UnknownNetworksGetTheNearest) {
               AllOf(HasSubstr("unknown network \"resnet-18\""), HasSubstr("did you mean resnet18?")));
   EXPECT_THAT(
       error_of([] { find_network("transformer"); }),
-      HasSubstr("built-in networks are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, "
-                "mobilenet_v2, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
+      HasSubstr(
+          "built-in networks are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, "
+          "mobilenet_v2, resnet9, resnet9_small, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
 }
 
 }  // namespace

@@ -28,6 +28,13 @@ Json mlp();
 /// torchvision's mobilenet_v2, with its names and initial weights. Sandler et al. 2018.
 Json mobilenet_v2();
 
+/// For small colour images: a stem of 3x3 without a pool, and nine layers with weights, at half the width (32
+/// filters in the stem) of David Page's network for CIFAR-10 ("How to train your ResNet", 2018).
+Json resnet9();
+
+/// The same with half as many filters: a quarter of the work.
+Json resnet9_small();
+
 /// torchvision's resnet18, with its names and initial weights. He et al. 2015, "Deep Residual Learning for
 /// Image Recognition".
 Json resnet18();

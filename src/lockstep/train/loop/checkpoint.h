@@ -13,6 +13,7 @@
 #include "lockstep/base/bounded_queue.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/nn/safetensors.h"
+#include "lockstep/train/loop/loss_watch.h"
 #include "lockstep/train/options/limits.h"
 #include "lockstep/train/step/loss_scale.h"
 
@@ -37,8 +38,11 @@ struct RunState {
   double loss_scale = LossScale{}.factor;  ///< this and the next two are the LossScale of the next step
   int64_t loss_scale_steps = 0;
   int64_t skipped_steps = 0;
-  std::string finished;       ///< why the run ended for good; empty while it can go on
-  double test_accuracy = -1;  ///< at the end; -1 before that, and without test data
+  WatchedLoss watched_loss{};  ///< see LossWatch
+  int64_t restarts = 0;        ///< how often the run began again with a tenth of the rate
+  bool starts_again = false;   ///< it has to, from the first step
+  std::string finished;        ///< why the run ended for good; empty while it can go on
+  double test_accuracy = -1;   ///< at the end; -1 before that, and without test data
   double test_loss = 0;
   std::string weights_hash{};       ///< of the tensors in model.safetensors; empty if there is no such file
   std::string best_weights_hash{};  ///< of those in best.safetensors
@@ -60,6 +64,9 @@ struct RunState {
     field("loss-scale", self.loss_scale, "");
     field("loss-scale-steps", self.loss_scale_steps, "", between(0, kMostSteps));
     field("skipped-steps", self.skipped_steps, "", between(0, kMostSteps));
+    field("watched-loss", self.watched_loss, "");
+    field("restarts", self.restarts, "", between(0, 1));
+    field("starts-again", self.starts_again, "");
     field("finished", self.finished, "");
     field("test-accuracy", self.test_accuracy, "");
     field("test-loss", self.test_loss, "");

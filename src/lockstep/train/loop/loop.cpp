@@ -6,6 +6,7 @@
 // all ranks.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/memory.h"
@@ -28,15 +30,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kRateOfRestart = 0.1;  // of the planned one
+constexpr double kJump = 2;  // times the first loss, after which standing still is the rate's fault
+
 nn::Instance make_instance(const TrainingSetup& setup) {
   return trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
 }
 
-Schedule schedule_of(const Plan& plan) {
+Schedule schedule_of(const Plan& plan, const RunState& state) {
   const UpdatePlan& update = plan.update;
   const LengthPlan& length = plan.length;
   return {.kind = update.lr_schedule,
-          .learning_rate = update.learning_rate,
+          .learning_rate = update.learning_rate * (state.restarts > 0 ? kRateOfRestart : 1),
           .drop_factor = update.lr_drop_factor,
           .drop_period = update.lr_drop_period,
           .steps_per_epoch = length.steps_per_epoch,
@@ -53,10 +58,11 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
       prototype_(std::move(prototype)),
       weights_(prototype_, number_type(setup_.plan.step.precision),
                open_device(setup_.plan.machine.device, setup_.plan.machine.gpu)),
-      norms_(probe_batch_norms(prototype_, setup_.plan.network.input)),
+      norms_(with_start(probe_batch_norms(prototype_, setup_.plan.network.input),
+                        setup_.plan.step.batch_norm_start)),
       optimizer_(rule_of(setup_.plan.update), weights_,
                  rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.plan.network))),
-      schedule_(schedule_of(setup_.plan)),
+      schedule_(schedule_of(setup_.plan, setup_.state)),
       group_(setup_.plan.machine.workers / setup_.comm.size()),
       state_(setup_.state),
       end_(setup_),
@@ -82,6 +88,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                     .spans_ranks = groups_span_ranks(setup_.plan, setup_.comm.size())},
                    setup_.comm),
       step_shards_(setup_),
+      loss_watch_(setup_.plan),
       errors_(setup_.plan, state_, update_->part_names()),
       saver_(setup_, {weights_, *update_, state_, end_, reports_}),
       thread_ids_(static_cast<size_t>(group_.size())) {}
@@ -134,7 +141,7 @@ void Training::walk(Worker& worker) {
   // A run that was stopped or killed between its last validation and its end has ended there.
   if (worker.is_first() && patience_is_over()) end_.end_with(EndReason::patience);
   while (!end_.is_last(worker.step)) {
-    if (!train_step(worker)) break;
+    if (!train_step(worker) || state_.starts_again) break;
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.is_first()) saver_.save_if_due();
   }
@@ -142,7 +149,7 @@ void Training::walk(Worker& worker) {
     agree();
     update_->collect(state_.step);
   });
-  if (end_.reason() == EndReason::stopped) return;
+  if (end_.reason() == EndReason::stopped || state_.starts_again) return;
   update_->finish(worker.thread, worker.step);
   if (setup_.test != nullptr) test(worker);
 }
@@ -169,6 +176,7 @@ bool Training::train_step(Worker& worker) {
     if (scales_loss()) state_.set_scale(next(scale, outcome.skipped, worker.step + 1));
     if (is_mixed(setup_.plan.step.precision)) AutocastScope::forget_casts();
     state_.step = worker.step + 1;
+    watch_loss(score);
   }
   group_.barrier();
 
@@ -293,10 +301,31 @@ StepOutcome Training::update(Worker& worker, const data::Batch& batch, const Los
 // depend on who computed the shards.
 Score Training::fold_results(int64_t shard_count) {
   const auto results = step_shards_.reduce(shard_count, state_.pieces, norms_);
-  errors_.check_losses(results, step_shards_.computed_by());
   const ShardResult sum = step_shards_.sum();
+  if (!starts_again_after(score_of(sum).loss)) errors_.check_losses(results, step_shards_.computed_by());
   update_->take_results({results, sum}, state_.step + 1);
   return score_of(sum);
+}
+
+// A loss that is not finite is an error, unless the run may begin again.
+bool Training::starts_again_after(double loss) const {
+  return !std::isfinite(loss) && setup_.plan.update.may_start_again && state_.restarts == 0;
+}
+
+// Once: the rate is the recipe's, and was too high.
+void Training::watch_loss(const Score& score) {
+  if (setup_.plan.data.streamed || setup_.more_passes) return;
+  const LossVerdict verdict = loss_watch_.judge(state_.watched_loss, state_.step, score.loss);
+  if (verdict == LossVerdict::good) return;
+  const WatchedLoss& watched = state_.watched_loss;
+  const bool jumped = verdict == LossVerdict::exploded ||
+                      watched.largest > kJump * std::max(watched.first, loss_watch_.guessing());
+  state_.starts_again = jumped && setup_.plan.update.may_start_again && state_.restarts == 0;
+  std::string text = loss_watch_.text(watched, verdict, score.loss);
+  if (state_.starts_again)
+    text += "; as the rate was not given, the run starts again once, with " +
+            shortest(setup_.plan.update.learning_rate / 10);
+  if (state_.starts_again || state_.watched_loss.warnings++ == 0) reports_.message(text, "warning");
 }
 
 void Training::validate(Worker& worker) {
@@ -308,7 +337,7 @@ void Training::validate(Worker& worker) {
   if (result.count < setup_.validation->size())
     return end_.end_with(EndReason::stopped);  // a resume makes the validation again
   const double seconds = seconds_since(start);
-  const bool best = note_validation(state_, result);
+  const bool best = note_validation(state_, result, setup_.plan.length.patience_from);
   saver_.note_validation(best);
   reports_.say(record::Validation{.loss = result.loss,
                                   .accuracy = result.accuracy,

@@ -59,14 +59,14 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
   }
 }
 
-bool note_validation(RunState& state, const Score& score) {
+bool note_validation(RunState& state, const Score& score, int64_t patience_from) {
   const bool sane = std::isfinite(score.loss);
   const bool risen = sane && score.accuracy > state.best_accuracy;
   const bool best = risen || (sane && score.accuracy == state.best_accuracy && score.loss < state.best_loss);
   state.validated_step = state.step;
   state.validation_accuracy = score.accuracy;
   state.validation_loss = score.loss;
-  state.validations_since_best = risen ? 0 : state.validations_since_best + 1;
+  state.validations_since_best = risen || state.step <= patience_from ? 0 : state.validations_since_best + 1;
   if (!best) return false;
   state.best_accuracy = score.accuracy;
   state.best_loss = score.loss;

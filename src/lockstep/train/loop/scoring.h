@@ -38,7 +38,7 @@ class Scoring {
 };
 
 /// Notes the score of the held-out images after state.step in the state. Returns whether it is the best one
-/// so far: by accuracy, then by loss.
-bool note_validation(RunState& state, const Score& score);
+/// so far: by accuracy, then by loss. patience_from: LengthPlan::patience_from.
+bool note_validation(RunState& state, const Score& score, int64_t patience_from);
 
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 #include "lockstep/nn/network.h"
 #include "lockstep/train/loop/scoring.h"
 #include "lockstep/train/loop/kept_inputs.h"
+#include "lockstep/train/loop/loss_watch.h"
 #include "lockstep/train/loop/run_end.h"
 #include "lockstep/train/loop/run_reports.h"
 #include "lockstep/train/loop/saver.h"
@@ -53,6 +54,9 @@ class Training {
   int64_t epochs_begun() const {
     return reports_.epochs_begun();
   }  ///< over all calls of fit of this training
+  /// The loss has exploded, and the run is to begin again with a tenth of the learning rate. Equal on all
+  /// ranks.
+  bool starts_again() const { return state_.starts_again; }
   int64_t skipped_checkpoints() const { return saver_.skipped_checkpoints(); }
   /// A copy for a checkpoint.
   Snapshot snapshot() { return saver_.snapshot(); }
@@ -77,6 +81,8 @@ class Training {
 
   // Between steps, the first worker of each rank.
   Score fold_results(int64_t shard_count);
+  bool starts_again_after(double loss) const;
+  void watch_loss(const Score& score);
   void report_start();
   void report_step(const Worker& worker, const Score& score, const LossScale& scale);
 
@@ -103,6 +109,7 @@ class Training {
   ShardQueue shard_queue_;
   StepGroups step_groups_;
   StepShards step_shards_;
+  LossWatch loss_watch_;
   StepErrors errors_;
   Saver saver_;
   std::vector<int64_t> thread_ids_;  // of the system, one per worker of this process

@@ -52,6 +52,16 @@ constexpr std::array<const char*, 3> enum_names(Isa) { return {"auto", "avx2", "
 enum class Kernels { auto_, engine };
 constexpr std::array<const char*, 2> enum_names(Kernels) { return {"auto", "engine"}; }
 
+/// Who chooses the values that were not given: a recipe that suits the data (planning/recipe.h), or the
+/// defaults of the options, which are the same for all data.
+enum class Recipe { auto_, plain };
+constexpr std::array<const char*, 2> enum_names(Recipe) { return {"auto", "plain"}; }
+
+/// How the running statistics of batch norms begin: pytorch: at 0 and 1, from which they move by their
+/// momentum; mean: as the mean of the first mini-batches, until that moves more slowly than the momentum.
+enum class BatchNormStart { pytorch, mean };
+constexpr std::array<const char*, 2> enum_names(BatchNormStart) { return {"pytorch", "mean"}; }
+
 /// balanced: a class counts as much as any other, however few samples it has.
 enum class ClassWeights { none, balanced };
 constexpr std::array<const char*, 2> enum_names(ClassWeights) { return {"none", "balanced"}; }

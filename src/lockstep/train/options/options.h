@@ -1,6 +1,7 @@
 // What a user may ask of a training run. Each option is described here once: its name, what it affects, its
 // help and its limits. Command line, --config files, help, docs/options.md, manifests and the rule of what
-// may change at a resume are made from this. What is left open (auto, 0) is filled in by the plan.
+// may change at a resume are made from this. What is left open (auto, 0) is filled in by the plan. Long
+// because each option has a member and a described line.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,13 @@
 
 namespace lockstep::train {
 
-/// Options as a user gave them; see Plan for the resolved values. Long because each option has a member and a
-/// described line.
+/// Options as a user gave them; see Plan for the resolved values.
 // Every member has an initialiser, so that a call that names a few of them compiles without a warning.
 struct Options {
+  // Recipe
+  Recipe recipe = Recipe::auto_;
+  double budget = 0;
+
   // Network
   std::string network = "auto";
   std::string weights{};
@@ -116,6 +120,7 @@ struct Options {
   double epsilon = 1e-8;
   double weight_decay = -1;
   double gradient_clip = 0;
+  BatchNormStart batch_norm_start = BatchNormStart::pytorch;
   int64_t accumulate = 1;
   OutOfMemory out_of_memory = OutOfMemory::error;
   int64_t seed = 0;
@@ -131,10 +136,20 @@ struct Options {
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     using enum Affects;
+    field("Recipe");
+    field("recipe", self.recipe, weights,
+          "auto: values that are not given are chosen together, to suit the data: network, optimizer, "
+          "learning rate, augmentation, mini-batch, epochs and others; lockstep plan shows each with its "
+          "reason; plain: they have the defaults below, whatever the data are");
+    field("budget", self.budget, weights,
+          "minutes that the recipe may use, at 200 GFLOP/s, about two cores of an AMD EPYC of 2024, also on "
+          "machines that are faster or slower, so that the weights do not depend on the machine; 0: no limit",
+          between(0, 1e6));
     field("Network");
     field("network", self.network, weights,
           "name of a built-in network, or a layer graph NAME.json; auto: digits_cnn for small grey images, "
-          "mlp for tiny ones, resnet18 for other images, lstm_classifier for sequences");
+          "mlp for tiny ones, resnet18 for other images, lstm_classifier for sequences, and with --recipe "
+          "auto resnet9 for small colour images");
     field("weights", self.weights, weights,
           "start from the weights in this file instead of random ones: safetensors, or a state dict saved by "
           "torch.save");
@@ -322,7 +337,8 @@ struct Options {
           between(1, 1e7));
     field("max-epochs", self.max_epochs, weights,
           "maximum number of passes over the training data; the learning rate schedule ends with them; 0: "
-          "about 500 steps, from 6 to 30 epochs, or more if those are fewer than 250 steps",
+          "as the recipe says; with --recipe plain about 500 steps, from 6 to 30 epochs, or more if those "
+          "are fewer than 250 steps",
           between(0, kMostEpochs));
     field("max-steps", self.max_steps, weights,
           "maximum number of steps; the learning rate schedule ends with them; 0: no limit",
@@ -334,13 +350,15 @@ struct Options {
           between(0, kMostSteps));
     field("patience", self.patience, end,
           "stop after this many validations without a better accuracy; 0: never; -1: 5, or more if those are "
-          "fewer than 60 steps",
+          "fewer than 60 steps; with --recipe auto also more if they score fewer than 2,000 samples, and "
+          "counted when a cosine has fallen to a tenth",
           between(-1, kMostSteps));
     field("Optimizer");
     field("optimizer", self.optimizer, weights,
           "SGD with momentum, Adam, AdamW or RMSprop, with PyTorch's arithmetic");
     field("learning-rate", self.learning_rate, weights,
-          "initial learning rate; 0: 0.01 for sgdm, 0.1 for sgdm on sequences, 0.001 for the others, and a "
+          "initial learning rate; 0: as the recipe says; with --recipe plain 0.01 for sgdm, 0.1 for sgdm on "
+          "sequences, 0.001 for the others, and a "
           "tenth of it with --head new",
           between(0, kMostRate));
     field("lr-schedule", self.lr_schedule, weights,
@@ -368,6 +386,10 @@ struct Options {
           between(-1, kMostRate));
     field("gradient-clip", self.gradient_clip, weights,
           "maximum L2 norm of the whole gradient; 0: no clipping", between(0, 1e12));
+    field("batch-norm-start", self.batch_norm_start, weights,
+          "running statistics of batch norms in the first steps; pytorch: they move from 0 and 1 by their "
+          "momentum; mean: they are the mean of all mini-batches so far, until 1 / steps is less than the "
+          "momentum");
     field("accumulate", self.accumulate, weights,
           "number of pieces that each shard is computed in, one after the other, to save memory; batch norms "
           "see pieces, not shards",

@@ -15,6 +15,31 @@
 
 namespace lockstep::train {
 
+/// An option that the recipe has set, with its value as text.
+struct RecipeValue {
+  std::string option;
+  std::string value;
+  std::string reason;
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("option", self.option);
+    field("value", self.value);
+    field("reason", self.reason);
+  };
+};
+
+/// The recipe by which options that were not given were chosen (planning/recipe.h). A resume takes its values
+/// from here.
+struct RecipePlan {
+  Recipe kind = Recipe::plain;
+  std::vector<RecipeValue> values;  ///< of auto_
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("recipe", self.kind);
+    field("recipe_values", self.values);
+  };
+};
+
 /// The network, the part of it that is trained, and its first weights.
 struct NetworkPlan {
   std::string name;
@@ -110,6 +135,7 @@ struct StepPlan {
   OutOfMemory out_of_memory = OutOfMemory::error;
   Precision precision = Precision::single;  ///< never auto_
   Kernels kernels = Kernels::auto_;
+  BatchNormStart batch_norm_start = BatchNormStart::pytorch;
   int64_t seed = 0;
   data::Shuffle shuffle = data::Shuffle::every_epoch;
   int64_t sampler_replicas = 0;  ///< of --sample-order distributed-sampler: workers when the run began, in
@@ -126,6 +152,7 @@ struct StepPlan {
     field("out_of_memory", self.out_of_memory);
     field("precision", self.precision);
     field("kernels", self.kernels);
+    field("batch_norm_start", self.batch_norm_start);
     field("seed", self.seed);
     field("shuffle", self.shuffle);
     field("sampler_replicas", self.sampler_replicas);
@@ -143,8 +170,9 @@ struct UpdatePlan {
   double alpha = 0.99;
   double epsilon = 1e-8;
   double weight_decay = 1e-4;
-  double gradient_clip = 0;     ///< 0: none
-  double learning_rate = 0.01;  ///< after scaling with workers
+  double gradient_clip = 0;      ///< 0: none
+  double learning_rate = 0.01;   ///< after scaling with workers
+  bool may_start_again = false;  ///< with a tenth of the rate, if the loss explodes: the rate was not given
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   double lr_drop_factor = 0.1;
   int64_t lr_drop_period = 10;  ///< epochs
@@ -161,6 +189,7 @@ struct UpdatePlan {
     field("weight_decay", self.weight_decay);
     field("gradient_clip", self.gradient_clip);
     field("learning_rate", self.learning_rate);
+    field("may_start_again", self.may_start_again);
     field("lr_schedule", self.lr_schedule);
     field("lr_drop_factor", self.lr_drop_factor);
     field("lr_drop_period", self.lr_drop_period);
@@ -210,6 +239,7 @@ struct LengthPlan {
   int64_t steps_per_epoch = 0;  ///< 0: not known
   int64_t validate_every = 0;   ///< steps
   int64_t patience = 0;         ///< validations without a better accuracy that end the run; 0: none do
+  int64_t patience_from = 0;    ///< step after which they are counted
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("max_epochs", self.max_epochs);
@@ -222,6 +252,7 @@ struct LengthPlan {
     field("steps_per_epoch", self.steps_per_epoch);
     field("validate_every", self.validate_every);
     field("patience", self.patience);
+    field("patience_from", self.patience_from);
   };
 };
 
@@ -287,6 +318,7 @@ struct PlanLine {
 /// Resolved values. Those that affect the weights do not depend on the machine. No two parts have a field of
 /// the same name.
 struct Plan {
+  RecipePlan recipe;
   NetworkPlan network;
   DataPlan data;
   StepPlan step;
@@ -299,6 +331,7 @@ struct Plan {
   std::vector<PlanLine> lines;        ///< all values for people, in order
 
   static constexpr auto describe = [](auto& self, auto&& field) {
+    field("recipe", self.recipe);
     field("network", self.network);
     field("data", self.data);
     field("step", self.step);

@@ -76,7 +76,7 @@ class MiniBatchChooser {
     const FittingBatch found =
         fitting_batch(asked, measure_shard_memory(prepared_.network, asked), budget.bytes);
     choice_.reason = found.reason + " (the limit is " + budget.words + "); --mini-batch-size " +
-                     std::to_string(found.samples) + " gives the same weights elsewhere";
+                     std::to_string(found.samples) + " --recipe plain gives the same weights elsewhere";
     return found.samples;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "lockstep/base/describe.h"
 #include "lockstep/base/share.h"
@@ -25,6 +26,17 @@ std::string start_advice(const Plan& plan) {
   return few_photographs && plan.network.weights.empty() && !nn::where_weights_are(plan.network.name).empty()
              ? "; with so few images, start from trained weights (--pretrained)"
              : "";
+}
+
+std::vector<PlanLine> recipe_lines(const RecipePlan& recipe) {
+  if (recipe.kind == Recipe::plain)
+    return {{"recipe", "plain", "options that are not given have their defaults"}};
+  std::vector<PlanLine> lines{
+      {"recipe", "auto",
+       "sets the options below, which were not given; --recipe plain leaves their defaults"}};
+  for (const RecipeValue& value : recipe.values)
+    lines.push_back({"--" + value.option, value.value, value.reason});
+  return lines;
 }
 
 std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons) {
@@ -58,8 +70,9 @@ PlanLine steps_line(const LengthPlan& length, int64_t validation_count, bool giv
   std::string reason = std::to_string(length.steps_per_epoch) + " per epoch";
   if (!given) reason += "; the limit depends on the number of images";
   if (length.patience > 0 && validation_count > 0)
-    reason +=
-        "; ends sooner after " + std::to_string(length.patience) + " validations without a better accuracy";
+    reason += "; ends sooner after " + std::to_string(length.patience) +
+              " validations without a better accuracy" +
+              (length.patience_from > 0 ? ", counted from step " + with_commas(length.patience_from) : "");
   return {"steps", with_commas(length.total_steps) + " in " + std::to_string(length.max_epochs) + " epochs",
           reason};
 }
@@ -89,9 +102,34 @@ std::string kernels_reason(const Plan& plan, const nn::Network& network, bool ch
          " convolutions, oneDNN's for the others";
 }
 
-}  // namespace
+// What the data make doubtful.
+std::vector<std::string> data_warnings(const Plan& plan) {
+  constexpr double kMostOfOneClass = 0.9;
+  constexpr int64_t kFewHeldOut = 10;
+  const DataPlan& data = plan.data;
+  std::vector<std::string> warnings;
+  if (!data.class_counts.empty() && data.class_weights.empty()) {
+    const auto most = std::max_element(data.class_counts.begin(), data.class_counts.end());
+    const auto all = std::accumulate(data.class_counts.begin(), data.class_counts.end(), int64_t{0});
+    const double share = static_cast<double>(*most) / static_cast<double>(std::max<int64_t>(1, all));
+    if (share > kMostOfOneClass)
+      warnings.push_back(fixed(100 * share, 1) + " % of the training samples are of class \"" +
+                         data.classes[static_cast<size_t>(most - data.class_counts.begin())] +
+                         "\", so guessing it has that accuracy: look at macro F1, and try --class-weights "
+                         "balanced");
+  }
+  if (data.validation_count > 0 && data.validation_count < kFewHeldOut)
+    warnings.push_back("only " + std::to_string(data.validation_count) +
+                       " samples are held out, so their accuracy says little; hold out more with "
+                       "--validation-split");
+  if (!start_advice(plan).empty())
+    warnings.push_back(with_commas(data.train_count) +
+                       " photographs are few for random weights: with trained "
+                       "ones (--pretrained) training is shorter and the accuracy higher");
+  return warnings;
+}
 
-std::vector<std::string> plan_warnings(const Plan& plan, bool resumed) {
+std::vector<std::string> worker_warnings(const Plan& plan, bool resumed) {
   const bool averages = plan.exchange.averages();
   const int64_t workers = plan.machine.workers,
                 used = averages ? plan.step.shards : used_shards(plan.step.shards, plan.step.mini_batch_size),
@@ -115,6 +153,16 @@ std::vector<std::string> plan_warnings(const Plan& plan, bool resumed) {
           " gives each one something (and other weights)"};
 }
 
+}  // namespace
+
+std::vector<std::string> plan_warnings(const Plan& plan, bool resumed) {
+  std::vector<std::string> warnings = worker_warnings(plan, resumed);
+  if (!resumed && plan.recipe.kind == Recipe::auto_) {
+    for (std::string& text : data_warnings(plan)) warnings.push_back(std::move(text));
+  }
+  return warnings;
+}
+
 std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, const PlanReasons& reasons) {
   using describe_detail::as_text;
   std::vector<PlanLine> lines;
@@ -122,6 +170,7 @@ std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, c
     lines.insert(lines.end(), std::make_move_iterator(group.begin()), std::make_move_iterator(group.end()));
   };
   add(data_lines(plan, reasons));
+  add(recipe_lines(plan.recipe));
   add(network_lines(plan, reasons));
   const bool on_cpu = plan.machine.device == "cpu";
   lines.push_back({"device", on_cpu ? "cpu" : "gpu " + as_text(plan.machine.devices), reasons.device});

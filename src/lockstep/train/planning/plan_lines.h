@@ -47,7 +47,7 @@ struct PlanReasons {
 };
 
 /// Warnings for the user, before all lines: workers that would have nothing to do, and the options that give
-/// them something.
+/// them something; with a recipe also what the data make doubtful.
 std::vector<std::string> plan_warnings(const Plan& plan, bool resumed);
 
 /// All lines of the resolved plan, in order. A network that is a layer graph is examined again, for its

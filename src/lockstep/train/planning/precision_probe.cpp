@@ -106,6 +106,17 @@ PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionPr
               ": held-out accuracy " + fixed(half.accuracy, 4) + " against " + fixed(single.accuracy, 4)};
 }
 
+// LibTorch's convolutions and products of float16 do not use a processor's vector units.
+std::string slow_precision_reason(const Plan& plan) {
+  const bool slow = plan.step.precision == Precision::fp16_mixed && plan.machine.device == "cpu";
+  return slow ? "for GPUs; on a processor about a hundred times slower than 32-true" : "";
+}
+
+bool has_bf16_units(const device::Inventory& inventory) {
+  return std::any_of(inventory.vector_units.begin(), inventory.vector_units.end(),
+                     [](const std::string& unit) { return unit == "avx512_bf16" || unit == "amx_bf16"; });
+}
+
 PrecisionChoice resolve_precision(const Prepared& prepared, const PrecisionRequest& request) {
   const Plan& plan = prepared.plan;
   if (plan.data.streamed) return {Precision::single, "a trial would take mini-batches from the iterator"};

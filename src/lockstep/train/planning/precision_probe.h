@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <string>
 
+#include "lockstep/device/inventory.h"
 #include "lockstep/train/planning/prepare.h"
 
 namespace lockstep::train {
@@ -23,6 +24,12 @@ struct PrecisionProbe {
 /// more than one standard error of that accuracy over `held_out` images, 1 or more. Otherwise, and if a
 /// figure is missing, float32. The reason names what decided.
 PrecisionChoice choose_precision(const PrecisionProbe& single, const PrecisionProbe& half, int64_t held_out);
+
+/// Why a given precision is slow on this device; empty: it is not.
+std::string slow_precision_reason(const Plan& plan);
+
+/// Whether the processor has vector units for bfloat16.
+bool has_bf16_units(const device::Inventory& inventory);
 
 /// What decides beside the plan.
 struct PrecisionRequest {

@@ -22,6 +22,7 @@
 #include "lockstep/train/planning/option_checks.h"
 #include "lockstep/train/planning/plan_lines.h"
 #include "lockstep/train/planning/precision_probe.h"
+#include "lockstep/train/planning/recipe_use.h"
 #include "lockstep/train/planning/resident_choice.h"
 #include "lockstep/train/planning/resolve.h"
 #include "lockstep/train/planning/sample_format.h"
@@ -43,11 +44,6 @@ void place_on(MachinePlan& plan, const Placement& placement, const device::JpegD
   plan.cores = placement.cores;
   plan.fingerprint = device::arithmetic_fingerprint(placement.devices);
   if (decoder != nullptr) plan.fingerprint += "; jpeg " + decoder->fingerprint();
-}
-
-bool has_bf16_units(const device::Inventory& inventory) {
-  return std::any_of(inventory.vector_units.begin(), inventory.vector_units.end(),
-                     [](const std::string& unit) { return unit == "avx512_bf16" || unit == "amx_bf16"; });
 }
 
 // Reads every sample.
@@ -81,12 +77,6 @@ std::string choose_recording(Plan& plan, const std::vector<nn::InstanceLayer>& l
   const std::string obstacle = recording_obstacle(plan, layers, machine.rank_count(plan.machine.devices));
   plan.machine.cuda_graphs = obstacle.empty();
   return obstacle.empty() ? "asked for" : obstacle;
-}
-
-// LibTorch's convolutions and products of float16 do not use a processor's vector units.
-std::string slow_precision_reason(const Plan& plan) {
-  const bool slow = plan.step.precision == Precision::fp16_mixed && plan.machine.device == "cpu";
-  return slow ? "for GPUs; on a processor about a hundred times slower than 32-true" : "";
 }
 
 FeatureRequest feature_request(const Options& options, const ThisMachine& machine, const Plan* earlier) {
@@ -125,9 +115,11 @@ class Preparation {
         dry_(dry),
         earlier_(earlier),
         machine_(this_machine(request, options_)),
+        recipe_(request, asked, earlier),
         resident_(asked.resident) {
     check_values(asked);
     options_ = completed(options_, request.network, {.given = request.given, .earlier = earlier});
+    recipe_.begin(options_);
     if (!request.network.empty()) {
       prepared_.network = request.network;
     } else if (options_.network != "auto") {
@@ -143,6 +135,7 @@ class Preparation {
     choose_format();
     open_image_caches();
     split_samples();
+    choose_values();
     if (sequences()) arrange_sequences();
     choose_network();
     resolve_amounts();
@@ -165,6 +158,17 @@ class Preparation {
   void note(std::string text) { prepared_.notes.push_back(std::move(text)); }
   void add_skipped(const std::vector<data::BadSample>& skipped) {
     prepared_.skipped.insert(prepared_.skipped.end(), skipped.begin(), skipped.end());
+  }
+
+  void choose_values() {
+    if (!recipe_.choose(sets_.train, plan_.data.format, options_)) return;
+    if (prepared_.network.empty() && options_.network != "auto") {
+      prepared_.network = nn::find_network(options_.network);
+      reasons_.network = "by the recipe";
+    }
+    plan_.data.augment = data::Augment::parse(options_.augment);
+    plan_.step.batch_norm_start = options_.batch_norm_start;
+    reasons_.normalize = options_.normalize;
   }
 
   void resolve_options() {
@@ -193,6 +197,7 @@ class Preparation {
     FormatChoice choice =
         data.streamed ? stream_format(sets_.train) : choose_image_format(sets_.train, options_, machine_);
     data.format = choice.format;
+    if (recipe_.makes_images_smaller(sets_.train, data.format, options_)) return choose_format();
     reasons_.image_size = std::move(choice.size_reason);
     reasons_.color = std::move(choice.color_reason);
     data.resize_to = resolve_resize_to(options_, data);
@@ -238,7 +243,7 @@ class Preparation {
 
   void choose_network() {
     const data::ImageFormat& format = plan_.data.format;
-    reasons_.network = request_.network.empty() ? "asked for" : "given";
+    if (reasons_.network.empty()) reasons_.network = request_.network.empty() ? "asked for" : "given";
     if (prepared_.network.empty()) std::tie(prepared_.network, reasons_.network) = default_network(format);
     options_.head = head_for(options_, sets_.train.classes(), {.given = request_.given, .earlier = earlier_});
     NetworkChoice choice =
@@ -252,6 +257,7 @@ class Preparation {
   void resolve_amounts() {
     plan_.machine.read_ahead = resolve_read_ahead(options_);
     plan_.update = resolve_update(options_, plan_.data.format.kind);
+    plan_.update.may_start_again = recipe_.leaves_rate_open();
     if (plan_.data.streamed) plan_.step.mini_batch_size = sets_.train.size();
     MiniBatchChoice choice = earlier_ != nullptr
                                  ? mini_batch_of(*earlier_, options_)
@@ -357,6 +363,7 @@ class Preparation {
     reasons_.cache = std::move(caches_.train.reason);
     if (caches_.train.cache != nullptr) reasons_.cache_file = caches_.train.cache->path().string();
     reasons_.image_bytes = prepared_.train->image_bytes();
+    plan_.recipe = recipe_.plan();
     plan_.warnings = plan_warnings(plan_, options_.resume);
     reasons_.dry = dry_;
     reasons_.ranks = machine_.rank_count(plan_.machine.devices);
@@ -369,6 +376,7 @@ class Preparation {
   const bool dry_;
   const Plan* earlier_;
   const ThisMachine machine_;
+  RecipeUse recipe_;
   Prepared prepared_;
   Plan& plan_ = prepared_.plan;
   Datasets sets_;

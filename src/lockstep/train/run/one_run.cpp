@@ -24,6 +24,7 @@
 #include "lockstep/train/run/run_start.h"
 #include "lockstep/train/run/standing.h"
 #include "lockstep/train/run/start_events.h"
+#include "lockstep/train/step/first_instance.h"
 
 namespace lockstep::train {
 namespace {
@@ -129,23 +130,43 @@ class Run {
     if (leads_)
       writer.emplace(paths_.folder, [&](const Snapshot& saved, const std::filesystem::path& path,
                                         double seconds) { say_saved(saved, path, seconds); });
-    Training training(setup(gpus != nullptr ? *gpus : comm_, writer ? &*writer : nullptr),
-                      prepared_.prototype);
-    if (start_.checkpoint) {
-      restore(training, *start_.checkpoint);
-    } else if (leads_ && continues_standing(request_)) {
-      restore(training, *request_.standing);
+    comm::Communicator& comm = gpus != nullptr ? *gpus : comm_;
+    if (start_.state.starts_again) begin_again(start_.state);
+    auto training = make_training(comm, writer ? &*writer : nullptr);
+    EndReason reason = run_with_hint(*training);
+    if (training->starts_again() && reason != EndReason::stopped) {
+      if (writer) writer->finish();
+      begin_again(training->state());
+      training = make_training(comm, writer ? &*writer : nullptr);
+      reason = run_with_hint(*training);
     }
-    training.share_start();
-    const EndReason reason = run_with_hint(training);
-    note_end(training, reason);
+    note_end(*training, reason);
     if (writer) {
       writer->finish();
-      save_end(training, reason);
+      save_end(*training, reason);
     }
-    if (leads_ && request_.standing != nullptr) *request_.standing = standing_after(training, paths_.folder);
+    if (leads_ && request_.standing != nullptr) *request_.standing = standing_after(*training, paths_.folder);
     comm_.barrier();  // when a rank returns, the weights are written
-    return result_of(training, reason);
+    return result_of(*training, reason);
+  }
+
+  std::unique_ptr<Training> make_training(comm::Communicator& comm, CheckpointWriter* writer) {
+    auto training = std::make_unique<Training>(setup(comm, writer), prepared_.prototype);
+    if (start_.checkpoint) {
+      restore(*training, *start_.checkpoint);
+    } else if (leads_ && continues_standing(request_)) {
+      restore(*training, *request_.standing);
+    }
+    training->share_start();
+    return training;
+  }
+
+  // From the first weights, as if nothing had been trained. A checkpoint of before is of the same run: a
+  // resume from it comes to the same end.
+  void begin_again(const RunState& before) {
+    start_.checkpoint.reset();
+    start_.state = {.seconds = before.seconds, .restarts = before.restarts + 1};
+    prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
 
   TrainingSetup setup(comm::Communicator& comm, CheckpointWriter* writer) {

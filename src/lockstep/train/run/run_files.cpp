@@ -120,6 +120,8 @@ std::optional<Manifest> read_manifest(const std::filesystem::path& path) {
   }
   Manifest manifest{{}, {}, json["network"]};
   read_json(json["options"], manifest.options, "\"" + path.string() + "\"");
+  // A run that began before there were recipes.
+  if (!json["options"].contains("recipe")) manifest.options.recipe = Recipe::plain;
   manifest.plan = read_checked_plan(json, manifest.options, path);
   return manifest;
 }
@@ -223,6 +225,7 @@ Json fingerprint_of(const Options& options, const Prepared& prepared, int64_t ra
   if (plan.step.sampler_replicas > 0) json["replicas of the sampler"] = plan.step.sampler_replicas;
   if (const std::vector<int64_t> part = queue_cut(plan.data); !part.empty())
     json["part cut out of larger images"] = part;
+  if (plan.recipe.kind == Recipe::auto_) json["recipe"] = lockstep::to_json(plan.recipe);
   json["arithmetic"] = plan.machine.fingerprint;
   return json;
 }
@@ -239,7 +242,7 @@ std::string hint_for(const std::string& name, const Json& checkpoint, const Json
 
 std::string compare_fingerprints(const Json& checkpoint, const Json& here) {
   std::string warning;
-  const Json defaults = lockstep::to_json(Options{});
+  const Json defaults = lockstep::to_json(Options{.recipe = Recipe::plain});
   for (const auto& [name, value] : here.items()) {
     // A run that began before an option existed has its default.
     const bool is_new = !checkpoint.contains(name) && name.starts_with("--");

@@ -118,7 +118,7 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
       throw Error(ErrorCode::invalid_option, "batch norm \"" + name + "\" is not used in forward",
                   "remove it from the network");
     info.push_back({name, norm.running_mean.numel(), norm.options.momentum().value_or(0.0),
-                    !norm.options.momentum().has_value(), seen->second / kSamples});
+                    !norm.options.momentum().has_value(), /*starts_as_mean=*/false, seen->second / kSamples});
     for (const char* buffer : {"running_mean", "running_var", "num_batches_tracked"})
       known[name.empty() ? buffer : name + "." + buffer] = true;
   });
@@ -140,6 +140,11 @@ int64_t count_batch_norms(const nn::Instance& instance) {
   int64_t count = 0;
   for_each_batch_norm(instance, [&](const std::string&, auto&) { ++count; });
   return count;
+}
+
+std::vector<BatchNormInfo> with_start(std::vector<BatchNormInfo> norms, BatchNormStart start) {
+  for (BatchNormInfo& norm : norms) norm.starts_as_mean = start == BatchNormStart::mean;
+  return norms;
 }
 
 BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info)
@@ -197,8 +202,10 @@ void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& inf
     const std::string prefix = info[i].name.empty() ? "" : info[i].name + ".";
     at::Tensor batches = weights.buffer(prefix + "num_batches_tracked");
     batches.add_(1);
-    const double momentum =
-        info[i].cumulative ? 1.0 / static_cast<double>(batches.item<int64_t>()) : info[i].momentum;
+    const double share = 1.0 / static_cast<double>(batches.item<int64_t>());
+    const double momentum = info[i].cumulative       ? share
+                            : info[i].starts_as_mean ? std::max(share, info[i].momentum)
+                                                     : info[i].momentum;
     const auto move = [&](const at::Tensor& running, const std::vector<double>& values, double divisor) {
       const at::Tensor batch = at::tensor(values, at::kDouble).div_(divisor);
       at::Tensor master = running;

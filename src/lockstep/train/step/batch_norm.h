@@ -13,6 +13,7 @@
 
 #include "lockstep/nn/network.h"
 #include "lockstep/kernels/shards_together.h"
+#include "lockstep/train/options/choices.h"
 #include "lockstep/train/step/shared_weights.h"
 
 namespace torch::nn {
@@ -41,6 +42,7 @@ struct BatchNormInfo {
   int64_t channels = 0;
   double momentum = 0.1;
   bool cumulative = false;          ///< momentum 1 / batches seen
+  bool starts_as_mean = false;      ///< momentum at least 1 / batches seen (BatchNormStart::mean)
   int64_t elements_per_sample = 1;  ///< per channel: 1, or height * width
 };
 
@@ -51,6 +53,8 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
 
 /// The number of batch norms that are not frozen.
 int64_t count_batch_norms(const nn::Instance& instance);
+/// The same batch norms, whose running statistics begin as planned.
+std::vector<BatchNormInfo> with_start(std::vector<BatchNormInfo> norms, BatchNormStart start);
 
 /// The batch norms of one instance. In training they run with momentum 1, so that their buffers hold the
 /// statistics of the last batch.

@@ -130,10 +130,11 @@ h2{font-size:18px;margin:0 0 4px}
 h3{font-size:14px;margin:0 0 8px;color:var(--faint);font-weight:600}
 .sub,.note{color:var(--faint);margin:4px 0 0;overflow-wrap:anywhere}
 .note{margin:0 0 14px;font-size:14px}
-section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 22px;
+section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:20px 22px;overflow-wrap:anywhere;
   margin-top:20px}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-top:22px}
-.figures div{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 16px}
+.figures div{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 16px;
+  min-width:0;overflow-wrap:anywhere}
 .figures dt,.figures span{color:var(--faint);font-size:13px;display:block}
 .figures b{font-size:24px;font-weight:600;line-height:1.3;font-variant-numeric:tabular-nums;
   white-space:nowrap}

@@ -1,0 +1,71 @@
+#include "lockstep/train/loop/loss_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr int64_t kLeastWindow = 40, kMostWindow = 100;  // steps
+constexpr double kExploded = 3;                          // times the loss at the start, or of guessing
+constexpr double kStands = 0.98;                         // of the loss of guessing
+
+double loss_of_guessing(const DataPlan& data) {
+  const auto all =
+      static_cast<double>(std::accumulate(data.class_counts.begin(), data.class_counts.end(), int64_t{0}));
+  const auto classes = static_cast<double>(std::max<size_t>(2, data.classes.size()));
+  if (all == 0 || !data.class_weights.empty()) return std::log(classes);
+  double entropy = 0;
+  for (const int64_t count : data.class_counts) {
+    const double share = static_cast<double>(count) / all;
+    if (count > 0) entropy -= share * std::log(share);
+  }
+  return entropy;
+}
+
+}  // namespace
+
+LossWatch::LossWatch(const Plan& plan)
+    : plan_(plan),
+      window_(std::clamp(plan.length.steps_per_epoch, kLeastWindow, kMostWindow)),
+      guessing_(loss_of_guessing(plan.data)) {}
+
+LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) const {
+  if (!std::isfinite(loss)) return LossVerdict::exploded;
+  if (step == 1) watched.first = loss;
+  watched.largest = std::max(watched.largest, loss);
+  const int64_t half = window_ / 2, position = (step - 1) % window_;
+  if (position < half) return LossVerdict::good;
+  watched.sum += loss;
+  if (position + 1 < window_) return LossVerdict::good;
+  const double mean = watched.sum / static_cast<double>(window_ - half);
+  watched.sum = 0;
+  ++watched.windows;
+  if (mean > kExploded * std::max(watched.first, guessing_)) return LossVerdict::exploded;
+  // Where nearly all samples are of one class, guessing is nearly right, and nothing can be seen.
+  const bool stands = watched.windows == 1 && guessing_ > 0.1 && mean >= kStands * guessing_;
+  return stands ? LossVerdict::stands_still : LossVerdict::good;
+}
+
+std::string LossWatch::text(const WatchedLoss& watched, LossVerdict verdict, double loss) const {
+  const std::string guess = fixed(guessing_, 3);
+  const std::string rate = "--learning-rate " + shortest(plan_.update.learning_rate / 10);
+  const std::string normalize = plan_.data.mean.empty() ? ", --normalize mean-std" : "";
+  if (verdict == LossVerdict::exploded)
+    return "the loss has exploded: " + (std::isfinite(loss) ? fixed(loss, 3) : "it is not finite") +
+           ", where guessing gives " + guess + "; try " + rate + normalize +
+           (plan_.update.gradient_clip > 0 ? "" : ", --gradient-clip 1") +
+           (plan_.network.weights.empty() ? "" : ", or the normalisation that the weights were trained with");
+  const bool frozen = plan_.network.learned_count < plan_.network.parameter_count;
+  return "the loss stands still at " + fixed(loss, 3) + ", where guessing gives " + guess +
+         ": so far nothing is learned; " +
+         (watched.largest > 2 * std::max(watched.first, guessing_)
+              ? "it was " + fixed(watched.largest, 3) + " before, so try "
+              : "check that the labels belong to the samples, and try ") +
+         rate + " or ten times the rate" + normalize + (frozen ? ", or fewer layers in --freeze" : "");
+}
+
+}  // namespace lockstep::train

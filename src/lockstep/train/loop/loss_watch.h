@@ -1,0 +1,52 @@
+// Sees a training loss that explodes or stands still, from the losses of the steps alone. They are folded in
+// the shard tree, so what is seen depends neither on the number of workers nor on stops and resumes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lockstep/train/options/limits.h"
+#include "lockstep/train/options/plan.h"
+
+namespace lockstep::train {
+
+/// The part of a run's state that the watch needs.
+struct WatchedLoss {
+  double first = 0;      ///< the loss before any weight changed
+  double largest = 0;    ///< of all steps
+  double sum = 0;        ///< of the steps of the second half of a window
+  int64_t windows = 0;   ///< that are over
+  int64_t warnings = 0;  ///< that the user was given; one is enough
+
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("first", self.first);
+    field("largest", self.largest);
+    field("sum", self.sum);
+    field("windows", self.windows);
+    field("warnings", self.warnings);
+  };
+};
+
+enum class LossVerdict { good, exploded, stands_still };
+
+class LossWatch {
+ public:
+  explicit LossWatch(const Plan& plan);
+
+  /// After step `step` (from 1) with this loss. A window is an epoch, but at least 40 and at most 100 steps;
+  /// the second half of each is judged, and standing still only in the first.
+  LossVerdict judge(WatchedLoss& watched, int64_t step, double loss) const;
+
+  /// What the user is told: what was seen, and what to try. `loss`: of the last step.
+  std::string text(const WatchedLoss& watched, LossVerdict verdict, double loss) const;
+
+  /// The loss of guessing by the classes' shares.
+  double guessing() const { return guessing_; }
+
+ private:
+  const Plan& plan_;
+  int64_t window_;
+  double guessing_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,274 @@
+#include "lockstep/train/planning/recipe.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "lockstep/base/share.h"
+#include "lockstep/base/text.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/train/planning/network_choice.h"
+#include "lockstep/train/planning/network_work.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kFlopsOfMinute = 200e9 * 60;  // of --budget, whatever the machine
+constexpr double kFlopsOfSample = 6;  // for a multiplication and addition: forward, and backward twice
+constexpr int64_t kSmallGrey = 40, kSmallColour = 64, kLeastForPools = 8;  // pixels per side
+constexpr int64_t kFewPhotographs = 10'000, kSmallerSide = 128;
+constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
+
+enum class Kind { sequences, new_head, trained, tiny, small_grey, small_colour, larger };
+
+struct Length {
+  int64_t steps;
+  int64_t least_epochs;
+  int64_t most_epochs;
+};
+
+// Chosen by trials that bench/results lists, and where there is none, as the reason says.
+Length length_of(Kind kind, bool grey) {
+  switch (kind) {
+    case Kind::sequences:
+      return {1000, 10, 100};
+    case Kind::new_head:
+      return {600, 5, 30};
+    case Kind::trained:
+      return {400, 4, 15};
+    case Kind::small_grey:
+      return {600, 8, 40};
+    case Kind::small_colour:
+      return {3500, 10, 60};
+    case Kind::larger:
+      return {grey ? 600 : 1500, 8, 40};
+    case Kind::tiny:
+      break;
+  }
+  return {500, 6, 30};
+}
+
+class Chooser {
+ public:
+  Chooser(const RecipeFacts& facts, const Options& options)
+      : facts_(facts), options_(options), grey_(facts.format.channels == 1), kind_(kind()) {}
+
+  std::vector<RecipeValue> choose() {
+    choose_network();
+    choose_augmentation();
+    choose_mini_batch();
+    choose_optimizer();
+    choose_length();
+    return std::move(values_);
+  }
+
+ private:
+  bool is_given(const std::string& name) const {
+    return std::find(facts_.given.begin(), facts_.given.end(), name) != facts_.given.end();
+  }
+
+  // What weights or the network's file have filled in is not open.
+  bool is_open(const std::string& name) const {
+    const Options defaults;
+    return field_text(facts_.asked, name) == field_text(defaults, name) &&
+           field_text(options_, name) == field_text(defaults, name) && !is_given(name);
+  }
+
+  void set(const char* name, const std::string& value, const std::string& reason) {
+    if (!is_open(name)) return;
+    set_field(options_, name, value);
+    values_.push_back({name, value, reason});
+  }
+
+  Kind kind() const {
+    const data::ImageFormat& format = facts_.format;
+    if (format.kind == data::SampleKind::sequence) return Kind::sequences;
+    if (options_.head == Head::new_ && !options_.freeze.empty()) return Kind::new_head;
+    if (!options_.weights.empty()) return Kind::trained;
+    const auto [least, most] = std::minmax(format.height, format.width);
+    if (least < kLeastForPools) return Kind::tiny;
+    if (grey_ && most <= kSmallGrey) return Kind::small_grey;
+    return !grey_ && most <= kSmallColour ? Kind::small_colour : Kind::larger;
+  }
+
+  void choose_network() {
+    if (kind_ == Kind::small_colour) {
+      const bool small = options_.budget > 0 && epochs_of_budget(nn::find_network("resnet9")) < kFewEpochs;
+      set("network", small ? "resnet9_small" : "resnet9",
+          small ? "small colour images, and --budget is short for resnet9" : "small colour images");
+    }
+    network_ = options_.network == "auto" ? default_network(facts_.format).first
+                                          : nn::find_network(options_.network);
+    has_batch_norms_ = network_.spec().dump().find("\"batch_norm\"") != std::string::npos;
+  }
+
+  // The outputs of frozen layers are computed once only where no augmentation changes the images, and images
+  // that have to lie in a GPU's memory cannot be changed at all.
+  void choose_augmentation() {
+    if (!options_.freeze.empty() || options_.resident == Resident::on ||
+        options_.keep_features == KeepFeatures::always)
+      return;
+    const int64_t side = std::min(facts_.format.height, facts_.format.width);
+    switch (kind_) {
+      case Kind::small_grey:
+        set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
+            "small grey images mean the same a little further to the side; they are not flipped");
+        break;
+      case Kind::small_colour:
+        set("augment", "flip,shift=" + std::to_string(std::max<int64_t>(1, side / 8)),
+            "colour images; if left and right differ in meaning: --augment shift");
+        break;
+      case Kind::larger:
+        if (!grey_ && options_.resize_to.empty())
+          set("augment", "random-resized-crop=0.35,flip",
+              "photographs; if left and right differ in meaning: --augment random-resized-crop=0.35");
+        break;
+      case Kind::trained:
+        if (!grey_) set("augment", "flip", "colour images");
+        break;
+      default:
+        break;
+    }
+  }
+
+  // Small data need steps more than large mini-batches.
+  void choose_mini_batch() {
+    const bool sequences = kind_ == Kind::sequences;
+    const int64_t wanted = facts_.train_count / (sequences ? 16 : 32);
+    const auto size =
+        static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted))));
+    const int64_t used = sequences ? std::clamp<int64_t>(size, 8, 64) : std::clamp<int64_t>(size, 32, 128);
+    if (used != Options().mini_batch_size)
+      set("mini-batch-size", std::to_string(used),
+          "so that " + with_commas(facts_.train_count) + " samples give enough steps");
+  }
+
+  int64_t mini_batch() const {
+    const int64_t asked = options_.mini_batch_size;
+    return std::clamp<int64_t>(asked, 1, std::max<int64_t>(1, facts_.train_count));
+  }
+
+  // The optimizer and all that belongs to it, unless some of that is given.
+  void choose_optimizer() {
+    for (const char* name : {"learning-rate", "momentum", "nesterov", "weight-decay", "lr-schedule",
+                             "lr-drop-factor", "lr-drop-period", "warmup-steps"}) {
+      if (!is_open(name)) return;
+    }
+    switch (kind_) {
+      case Kind::sequences:
+        return choose_for_sequences();
+      case Kind::new_head:
+      case Kind::trained:
+        set("optimizer", "adam", "trained weights; its steps do not depend on how large their outputs are");
+        return;
+      case Kind::tiny:
+        return;
+      default:
+        return has_batch_norms_ ? choose_for_batch_norms() : choose_without_batch_norms();
+    }
+  }
+
+  void choose_for_sequences() {
+    // Without weights, what was left open has become none.
+    if (facts_.asked.normalize == "auto" && options_.weights.empty() && !is_given("normalize")) {
+      options_.normalize = "mean-std";
+      values_.push_back({"normalize", "mean-std", "recurrent layers saturate with large values"});
+    }
+    set("optimizer", "adam", "sequences");
+    if (options_.optimizer == OptimizerKind::adam) set("learning-rate", "0.003", "for adam and sequences");
+    set("gradient-clip", "1", "gradients through many time steps can explode");
+  }
+
+  void choose_for_batch_norms() {
+    set("batch-norm-start", "mean", "held-out scores are right from the first epoch on");
+    if (options_.optimizer != OptimizerKind::sgdm) return;
+    const double of_128 = network_.name() == "digits_cnn" ? 0.02 : 0.05;
+    const double rate = of_128 * static_cast<double>(mini_batch()) / 128;
+    set("learning-rate", shortest(std::round(rate * 1e5) / 1e5),
+        shortest(of_128) + " for mini-batches of 128, in proportion");
+    set("nesterov", "true", "networks with batch norms");
+    set("weight-decay", "0.0005", "networks with batch norms");
+  }
+
+  void choose_without_batch_norms() {
+    set("optimizer", "adam", "a network without batch norms");
+    if (options_.optimizer == OptimizerKind::adam) set("learning-rate", "0.001", "for adam");
+  }
+
+  int64_t steps_per_epoch() const {
+    return std::max<int64_t>(1, divided_up(facts_.train_count, mini_batch()));
+  }
+
+  double epochs_of_budget(const nn::Network& network) const {
+    const data::ImageFormat& format = facts_.format;
+    nn::NetworkInput input{format.channels, format.height, format.width, facts_.classes};
+    if (kind_ == Kind::sequences)
+      input = {format.channels, 1, 1, facts_.classes, format.width, facts_.labels_time_steps};
+    const double work = forward_work(network, input);
+    return options_.budget * kFlopsOfMinute /
+           (kFlopsOfSample * work * static_cast<double>(std::max<int64_t>(1, facts_.train_count)));
+  }
+
+  void choose_length() {
+    if (!is_open("max-epochs") || !is_open("max-steps")) return choose_warmup();
+    const Length length = length_of(kind_, grey_);
+    int64_t epochs =
+        std::clamp(divided_up(length.steps, steps_per_epoch()), length.least_epochs, length.most_epochs);
+    std::string reason = "about " + with_commas(length.steps) + " steps, from " +
+                         std::to_string(length.least_epochs) + " to " + std::to_string(length.most_epochs) +
+                         " epochs";
+    if (options_.budget > 0) {
+      const double most = epochs_of_budget(network_);
+      if (most < 1) {
+        const auto steps = static_cast<int64_t>(most * static_cast<double>(steps_per_epoch()));
+        set("max-steps", std::to_string(std::max<int64_t>(1, steps)), "as many as --budget pays for");
+        return choose_warmup();
+      }
+      if (static_cast<double>(epochs) > most) {
+        epochs = static_cast<int64_t>(most);
+        reason = "as many as --budget pays for";
+      }
+    }
+    set("max-epochs", std::to_string(epochs), reason);
+    choose_warmup();
+  }
+
+  // A high rate needs a while to be harmless. One tenth of the steps, as is usual with a cosine.
+  void choose_warmup() {
+    const bool has_high_rate = std::any_of(
+        values_.begin(), values_.end(), [](const RecipeValue& value) { return value.option == "nesterov"; });
+    if (!has_high_rate) return;
+    int64_t steps = options_.max_epochs * steps_per_epoch();
+    if (options_.max_steps > 0) steps = steps > 0 ? std::min(steps, options_.max_steps) : options_.max_steps;
+    if (steps >= 20) set("warmup-steps", std::to_string(steps / 10), "a tenth of all steps");
+  }
+
+  const RecipeFacts& facts_;
+  Options options_;
+  const bool grey_;
+  const Kind kind_;
+  nn::Network network_;
+  bool has_batch_norms_ = false;
+  std::vector<RecipeValue> values_;
+};
+
+}  // namespace
+
+std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Options& options) {
+  const data::ImageFormat& format = facts.format;
+  const bool is_open = options.image_size == "auto" && options.network == "auto" && options.weights.empty() &&
+                       options.resize_to.empty() &&
+                       std::find(facts.given.begin(), facts.given.end(), "image-size") == facts.given.end();
+  if (!is_open || format.kind == data::SampleKind::sequence || format.channels == 1 ||
+      facts.train_count >= kFewPhotographs || std::min(format.height, format.width) <= kSmallerSide)
+    return std::nullopt;
+  const std::string side = std::to_string(kSmallerSide);
+  return RecipeValue{"image-size", side + "x" + side,
+                     "few photographs and random weights; larger ones take longer and give little more"};
+}
+
+std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options) {
+  return Chooser(facts, options).choose();
+}
+
+}  // namespace lockstep::train

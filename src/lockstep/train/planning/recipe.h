@@ -1,0 +1,34 @@
+// The recipe: values that suit the data, for options that were not given. They are chosen together, because a
+// learning rate is good for one optimizer, network and mini-batch only. Nothing here depends on the machine
+// or on the number of workers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/transform.h"
+#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
+
+namespace lockstep::train {
+
+/// What the recipe knows beside the options that are filled in.
+struct RecipeFacts {
+  const Options& asked;                   ///< as the user gave them
+  const std::vector<std::string>& given;  ///< TrainingRequest::given
+  data::ImageFormat format;
+  int64_t train_count = 0;
+  int64_t classes = 0;
+  bool labels_time_steps = false;
+};
+
+/// A smaller --image-size for few photographs on which the recipe's own network begins with random weights.
+/// `options` have the input that weights want.
+std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Options& options);
+
+/// The values of all other options that neither the user nor the weights to start from decide.
+std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options);
+
+}  // namespace lockstep::train

@@ -1,0 +1,112 @@
+#include "lockstep/train/planning/recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::train {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+struct Sample {
+  data::ImageFormat format;
+  int64_t count;
+};
+constexpr int64_t kClasses = 10;
+
+std::vector<std::string> values_for(const Sample& sample, const Options& options = {},
+                                    const std::vector<std::string>& given = {}) {
+  // Normalisation is complete before the recipe.
+  Options completed = options;
+  if (completed.normalize == "auto") completed.normalize = "none";
+  std::vector<std::string> texts;
+  for (const RecipeValue& value :
+       recipe_values({options, given, sample.format, sample.count, kClasses}, completed))
+    texts.push_back(value.option + "=" + value.value);
+  return texts;
+}
+
+std::vector<std::string> names_for(const Sample& sample, const Options& options,
+                                   const std::vector<std::string>& given = {}) {
+  std::vector<std::string> names = values_for(sample, options, given);
+  for (std::string& name : names) name = name.substr(0, name.find('='));
+  return names;
+}
+
+const Sample kDigits{{1, 28, 28}, 9000}, kCifar{{3, 32, 32}, 45'000}, kPhotographs{{3, 128, 128}, 1200},
+    kDrawings{{1, 105, 105}, 1080},
+    kSequences{{.channels = 6, .height = 1, .width = 300, .kind = data::SampleKind::sequence}, 36};
+
+TEST(Recipe, SmallGreyImagesAreShiftedAndNotFlipped) {
+  EXPECT_THAT(values_for(kDigits),
+              IsSupersetOf({"augment=shift=2", "batch-norm-start=mean", "nesterov=true"}));
+  EXPECT_THAT(names_for(kDigits, {}), Not(testing::Contains("network")));
+  EXPECT_THAT(names_for(kDrawings, {}), Not(testing::Contains("augment")));
+}
+
+TEST(Recipe, SmallColourImagesHaveTheirNetwork) {
+  EXPECT_THAT(values_for(kCifar), IsSupersetOf({"network=resnet9", "augment=flip,shift=4",
+                                                "learning-rate=0.05", "max-epochs=10"}));
+}
+
+TEST(Recipe, SmallDataHaveSmallMiniBatchesAndTheRateInProportion) {
+  EXPECT_THAT(values_for({kDigits.format, 1200}),
+              IsSupersetOf({"mini-batch-size=32", "learning-rate=0.005"}));
+  EXPECT_THAT(values_for(kSequences),
+              IsSupersetOf({"mini-batch-size=8", "normalize=mean-std", "optimizer=adam", "gradient-clip=1"}));
+}
+
+TEST(Recipe, GivenOptionsHoldAlsoWithTheirDefaults) {
+  Options options;
+  options.augment = "flip-vertical";
+  options.max_epochs = 3;
+  EXPECT_THAT(names_for(kCifar, options), Not(testing::Contains("augment")));
+  EXPECT_THAT(names_for(kCifar, options), Not(testing::Contains("max-epochs")));
+  EXPECT_THAT(names_for(kDigits, {}, {"mini-batch-size", "augment"}),
+              Not(testing::AnyOf(testing::Contains("mini-batch-size"), testing::Contains("augment"))));
+  EXPECT_THAT(names_for(kSequences, {}, {"normalize"}), Not(testing::Contains("normalize")));
+}
+
+TEST(Recipe, AGivenRateKeepsTheOptimizerThatItIsFor) {
+  Options options;
+  options.learning_rate = 0.1;
+  EXPECT_THAT(names_for(kSequences, options), Not(testing::Contains("optimizer")));
+  EXPECT_THAT(names_for(kDigits, options), Not(testing::Contains("nesterov")));
+}
+
+TEST(Recipe, NewHeadsAndNetworksWithoutBatchNormsLearnByAdam) {
+  Options options;
+  options.network = "squeezenet";
+  EXPECT_THAT(values_for(kPhotographs, options), IsSupersetOf({"optimizer=adam", "learning-rate=0.001"}));
+  options.weights = "file.safetensors";
+  options.head = Head::new_;
+  options.freeze = "features.*";
+  EXPECT_THAT(values_for(kPhotographs, options), testing::Contains("optimizer=adam"));
+  EXPECT_THAT(names_for(kPhotographs, options),
+              Not(testing::AnyOf(testing::Contains("augment"), testing::Contains("learning-rate"))));
+}
+
+TEST(Recipe, FewPhotographsAreMadeSmallerUnlessTheirSizeIsGiven) {
+  const Sample large{{3, 348, 348}, 1200};
+  const auto smaller = [&](const Options& options, const std::vector<std::string>& given, int64_t count) {
+    return smaller_images({options, given, large.format, count, kClasses}, options).has_value();
+  };
+  EXPECT_TRUE(smaller({}, {}, 1200));
+  EXPECT_FALSE(smaller({}, {"image-size"}, 1200));
+  EXPECT_FALSE(smaller({.image_size = "224x224"}, {}, 1200));
+  EXPECT_FALSE(smaller({.weights = "file"}, {}, 1200));
+  EXPECT_FALSE(smaller({}, {}, 100'000));
+}
+
+TEST(Recipe, BudgetLimitsEpochsAndTheNetwork) {
+  // resnet9 takes 95 million multiplications and additions forward, and an epoch of 45,000 images 26 TFLOP.
+  EXPECT_THAT(values_for(kCifar, {.budget = 1000}), IsSupersetOf({"network=resnet9", "max-epochs=10"}));
+  EXPECT_THAT(values_for(kCifar, {.budget = 10}), IsSupersetOf({"network=resnet9_small", "max-epochs=10"}));
+  EXPECT_THAT(values_for(kCifar, {.budget = 2}), IsSupersetOf({"network=resnet9_small", "max-epochs=3"}));
+  EXPECT_THAT(names_for(kCifar, {.budget = 0.1}), testing::Contains("max-steps"));
+}
+
+}  // namespace
+}  // namespace lockstep::train

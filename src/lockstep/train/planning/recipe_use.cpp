@@ -1,0 +1,59 @@
+#include "lockstep/train/planning/recipe_use.h"
+
+#include "lockstep/train/planning/start_weights.h"
+
+namespace lockstep::train {
+namespace {
+
+// For a whole training of a network that the program knows, with a mini-batch that does not depend on the
+// machine: the learning rate does.
+bool has_recipe(const TrainingRequest& request, const Options& options) {
+  return request.network.empty() && request.stream == nullptr && request.standing == nullptr &&
+         options.exchange != ExchangeKind::average && options.tbptt_length == 0 &&
+         !options.mini_batch_size.is_auto();
+}
+
+}  // namespace
+
+void RecipeUse::begin(Options& options) {
+  if (!has_recipe(request_, options)) options.recipe = Recipe::plain;
+  if (earlier_ != nullptr) options.recipe = earlier_->recipe.kind;
+  plan_.kind = options.recipe;
+  if (earlier_ != nullptr) adopt(earlier_->recipe.values, options);
+}
+
+bool RecipeUse::makes_images_smaller(const data::Dataset& train, const data::ImageFormat& format,
+                                     Options& options) {
+  if (!chooses()) return false;
+  const auto smaller = smaller_images(facts(train, format), options);
+  if (smaller) adopt({*smaller}, options);
+  return smaller.has_value();
+}
+
+bool RecipeUse::choose(const data::Dataset& train, const data::ImageFormat& format, Options& options) {
+  if (!chooses()) return false;
+  options.head = head_for(options, train.classes(), {.given = request_.given, .earlier = nullptr});
+  adopt(recipe_values(facts(train, format), options), options);
+  return true;
+}
+
+bool RecipeUse::leaves_rate_open() const {
+  if (earlier_ != nullptr) return earlier_->update.may_start_again;
+  return plan_.kind == Recipe::auto_ && asked_.learning_rate == 0;
+}
+
+RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) const {
+  return {asked_,
+          request_.given,
+          format,
+          train.size(),
+          static_cast<int64_t>(train.classes().size()),
+          train.store().labels_time_steps()};
+}
+
+void RecipeUse::adopt(const std::vector<RecipeValue>& values, Options& options) {
+  for (const RecipeValue& value : values) set_field(options, value.option, value.value);
+  plan_.values.insert(plan_.values.end(), values.begin(), values.end());
+}
+
+}  // namespace lockstep::train
