@@ -197,6 +197,7 @@ struct LengthPlan {
   int64_t max_epochs = 8;
   int64_t max_steps = 0;        ///< 0: no limit of its own
   double max_time = 0;          ///< seconds; 0: no limit
+  int64_t pause_after_step = 0; ///< stops there with a checkpoint; 0: never
   int64_t first_step = 0;       ///< steps of earlier calls of fit in the same training
                                 ///< (TrainingRequest::standing)
   int64_t first_epoch = 0;      ///< passes over the data in those calls
@@ -212,6 +213,7 @@ struct LengthPlan {
     field("max_epochs", self.max_epochs);
     field("max_steps", self.max_steps);
     field("max_time", self.max_time);
+    field("pause_after_step", self.pause_after_step);
     field("first_step", self.first_step);
     field("first_epoch", self.first_epoch);
     field("total_steps", self.total_steps);
