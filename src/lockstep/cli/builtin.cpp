@@ -201,10 +201,12 @@ const std::vector<Verb>& builtin_verbs() {
        .words = "[FILE.json]",
        .summary = "search options: many trainings side by side, in one table",
        .details =
-           "Options before -- that are not listed here are searched: --learning-rate 0.001..0.1:log --network "
+           "Options before -- that are not listed here are searched: --learning-rate 0.001..0.1:log "
+           "--network "
            "digits_cnn,lenet -- train FOLDER. --param NAME=VALUES searches an option that sweep has too. "
            "After -- follows train with its words, or any other program. The same seed gives the same trials "
-           "and results for any number of trials side by side, and after a kill: repeat the command to go on.",
+           "and results for any number of trials side by side, and after a kill: repeat the command to go "
+           "on.",
        .fields = sweep_fields,
        .run = run_sweep,
        .searches = true},

@@ -133,7 +133,8 @@ void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
       reasons.emplace_back("--precision auto");
   }
   if (!reasons.empty())
-    console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") + "\n");
+    console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") +
+                 "\n");
 }
 
 }  // namespace
@@ -145,7 +146,8 @@ int run_sweep(const Call& call, Console& console) {
   sweep::SweepPaths paths{spec.options.output};
   if (spec.options.output.empty()) {
     if (spec.options.resume)
-      throw Error(ErrorCode::invalid_option, "--resume needs the folder of the sweep", "name it with --output");
+      throw Error(ErrorCode::invalid_option, "--resume needs the folder of the sweep",
+                  "name it with --output");
     make_folders("sweeps");
     paths.folder = record::default_name("sweep", "sweeps");
     spec.options.output = paths.folder.string();
@@ -154,8 +156,10 @@ int run_sweep(const Call& call, Console& console) {
   const bool exists = std::filesystem::exists(paths.spec(), none);
   if (exists || spec.options.resume) spec = continued(paths, call, spec);
   check_command(spec);
-  (void)sweep::Search(spec.space, spec.search());  // refuses what cannot be searched before anything is written
-  if (!exists && std::filesystem::exists(paths.folder, none) && !std::filesystem::is_empty(paths.folder, none))
+  (void)sweep::Search(spec.space,
+                      spec.search());  // refuses what cannot be searched before anything is written
+  if (!exists && std::filesystem::exists(paths.folder, none) &&
+      !std::filesystem::is_empty(paths.folder, none))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
   check_reproducible(spec, console);
@@ -164,11 +168,14 @@ int run_sweep(const Call& call, Console& console) {
 
   StopSignals signals("stopping: trials save what they have\n");
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const sweep::SweepEnd end = sweep::run_sweep(
-      paths, spec,
-      {.lockstep = program, .cores = device::inspect().cores, .stop = signals.token(), .report = Report(spec, console)});
+  const sweep::SweepEnd end = sweep::run_sweep(paths, spec,
+                                               {.lockstep = program,
+                                                .cores = device::inspect().cores,
+                                                .stop = signals.token(),
+                                                .report = Report(spec, console)});
   const sweep::Table table = read_table(paths);
-  console.print("\n" + sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, console.table_width()));
+  console.print("\n" +
+                sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, console.table_width()));
   if (end.idle_seconds > 0.05 * end.seconds)
     console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
                   " trials side by side; waiting for earlier results took " +

@@ -27,7 +27,8 @@ struct SweepRowsChoice {
     field("sort", self.sort,
           "column to sort by: trial, state, result (the best first), steps, time, or a parameter");
     field("filter", self.filter,
-          "show only trials that contain this text, or state=STATE, PARAMETER=VALUE; several words must all fit");
+          "show only trials that contain this text, or state=STATE, PARAMETER=VALUE; several words must all "
+          "fit");
     field("limit", self.limit, "show only the first N rows; 0: all", between(0, 1e9));
   };
 };
@@ -63,7 +64,8 @@ Json json_of(const sweep::Row& row) {
 std::string as_json(const std::vector<const sweep::Row*>& rows) {
   std::string text = "[";
   for (const sweep::Row* row : rows)
-    text += (text.size() == 1 ? "\n" : ",\n") + json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
+    text += (text.size() == 1 ? "\n" : ",\n") +
+            json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + "\n]\n";
 }
 
@@ -77,13 +79,14 @@ std::string csv_cell(const std::string& text) {
 
 std::string as_csv(const sweep::Table& table) {
   std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "seconds"};
-  for (const sweep::Parameter& parameter : table.spec.space.parameters()) heading.push_back(csv_cell(parameter.name));
+  for (const sweep::Parameter& parameter : table.spec.space.parameters())
+    heading.push_back(csv_cell(parameter.name));
   for (const char* name : {"weights_hash", "error", "note"}) heading.emplace_back(name);
   std::string text = join(heading, ",") + "\n";
   for (const sweep::Row& row : table.rows) {
-    std::vector<std::string> cells{std::to_string(row.trial), enum_names(row.state)[static_cast<size_t>(row.state)],
-                                   row.value ? shortest(*row.value) : "", std::to_string(row.step),
-                                   shortest(row.seconds)};
+    std::vector<std::string> cells{
+        std::to_string(row.trial), enum_names(row.state)[static_cast<size_t>(row.state)],
+        row.value ? shortest(*row.value) : "", std::to_string(row.step), shortest(row.seconds)};
     for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
       const auto found = std::find_if(row.parameters.begin(), row.parameters.end(),
                                       [&](const auto& one) { return one.first == parameter.name; });
@@ -155,7 +158,8 @@ int run_sweep_best(const Call& call, Console& console) {
   if (best == nullptr)
     throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
                 "lockstep sweep show " + call.words.front() + " shows what they do");
-  console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " + fixed(*best->value, 4) +
+  console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
+               fixed(*best->value, 4) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
   console.print(command_text(table, *best) + "\n");
   return 0;
@@ -202,7 +206,8 @@ int run_sweep_restart(const Call& call, Console& console) {
     throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial));
   const auto lock = jobs::FileLock::try_take(paths.lock());
   if (!lock)
-    throw Error(ErrorCode::invalid_option, "the sweep goes on", "stop it first: lockstep sweep stop " + call.words[0]);
+    throw Error(ErrorCode::invalid_option, "the sweep goes on",
+                "stop it first: lockstep sweep stop " + call.words[0]);
   std::filesystem::remove_all(paths.trial(trial));
   std::filesystem::remove(paths.output(trial));
   sweep::LogWriter(paths).write({.kind = sweep::LogKind::restart, .trial = trial});

@@ -80,7 +80,8 @@ std::string counts_text(const sweep::Table& table) {
   std::vector<std::string> words;
   for (const auto& [state, count] : counts)
     words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
-  return std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " trial: " : " trials: ") + join(words, ", ");
+  return std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " trial: " : " trials: ") +
+         join(words, ", ");
 }
 
 }  // namespace
@@ -90,12 +91,13 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
   std::vector<const Row*> rows;
   for (const Row& row : table.rows) {
     bool is_chosen = true;
-    for (const std::string& word : split(choice.filter, ' ')) is_chosen = is_chosen && (word.empty() || fits(table, row, word));
+    for (const std::string& word : split(choice.filter, ' '))
+      is_chosen = is_chosen && (word.empty() || fits(table, row, word));
     if (is_chosen) rows.push_back(&row);
   }
   const bool by_text = choice.sort == "state" || choice.sort == "note";
-  const bool by_parameter = !by_text && number_of(table, Row{.trial = 1}, choice.sort) == 0 && choice.sort != "steps" &&
-                            choice.sort != "time";
+  const bool by_parameter = !by_text && number_of(table, Row{.trial = 1}, choice.sort) == 0 &&
+                            choice.sort != "steps" && choice.sort != "time";
   std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) {
     if (choice.sort == "state") return a->state < b->state;
     if (choice.sort == "note") return a->note > b->note;
@@ -104,7 +106,8 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
     const auto number_a = parse_number<double>(of_a), number_b = parse_number<double>(of_b);
     return number_a && number_b ? *number_a < *number_b : of_a < of_b;
   });
-  if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit)) rows.resize(static_cast<size_t>(choice.limit));
+  if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))
+    rows.resize(static_cast<size_t>(choice.limit));
   return rows;
 }
 
@@ -116,7 +119,8 @@ std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice,
     heading.push_back(parameter.name);
     sides += parameter.is_number() ? 'r' : 'l';
   }
-  const bool has_notes = std::any_of(rows.begin(), rows.end(), [](const Row* row) { return !row->note.empty() || !row->error.empty(); });
+  const bool has_notes = std::any_of(
+      rows.begin(), rows.end(), [](const Row* row) { return !row->note.empty() || !row->error.empty(); });
   if (has_notes) {
     heading.emplace_back("note");
     sides += 'l';
@@ -131,7 +135,10 @@ std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice,
       const std::string value = value_of(*row, parameter.name);
       line.push_back(value.empty() ? "-" : short_number(value));
     }
-    if (has_notes) line.push_back(row->error.empty() ? row->note : first_line(row->error) + (row->note.empty() ? "" : "; " + row->note));
+    if (has_notes)
+      line.push_back(row->error.empty()
+                         ? row->note
+                         : first_line(row->error) + (row->note.empty() ? "" : "; " + row->note));
     cells.push_back(std::move(line));
   }
   return in_columns_within(width, std::move(cells), sides) + "\n" + counts_text(table) +

@@ -45,7 +45,7 @@ struct Verb {
   bool hidden = false;          ///< for the project's scripts, not listed
   bool joins_ranks = false;     ///< the processes that a launcher starts work as one
   bool starts_program = false;  ///< the words from the first one on are another program's
-  bool searches = false;        ///< unknown options before "--" are searched, the words after it are a program's
+  bool searches = false;  ///< unknown options before "--" are searched, the words after it are a program's
 };
 
 /// Sets the fields of `options` that were given, and ignores the settings of other structs. Returns the names

@@ -183,12 +183,13 @@ class Engine {
                   .until = segment.until,
                   .parameters = words_of(segment.trial)});
     const OpenFile output(paths_.output(segment.trial), O_WRONLY | O_CREAT | O_APPEND);
-    const launch::Start process{.program = spec_.trains() ? options_.lockstep : words.front(),
-                                .words = words,
-                                .environment = {"LOCKSTEP_TRIAL=" + std::to_string(segment.trial),
-                                                "LOCKSTEP_TRIAL_FOLDER=" + fs::absolute(paths_.trial(segment.trial)).string()},
-                                .output = output.get(),
-                                .errors = output.get()};
+    const launch::Start process{
+        .program = spec_.trains() ? options_.lockstep : words.front(),
+        .words = words,
+        .environment = {"LOCKSTEP_TRIAL=" + std::to_string(segment.trial),
+                        "LOCKSTEP_TRIAL_FOLDER=" + fs::absolute(paths_.trial(segment.trial)).string()},
+        .output = output.get(),
+        .errors = output.get()};
     running_[segment] = {launch::start_process(process), Clock::now()};
     say(trial, "");
   }
@@ -221,7 +222,8 @@ class Engine {
     return false;
   }
 
-  void add_program_words(const Segment& segment, const Assignment& parameters, std::vector<std::string>& words) {
+  void add_program_words(const Segment& segment, const Assignment& parameters,
+                         std::vector<std::string>& words) {
     const fs::path folder = paths_.trial(segment.trial);
     fs::remove_all(folder);
     fs::remove(paths_.output(segment.trial));
@@ -250,17 +252,20 @@ class Engine {
   void take_end(const Segment& segment, const launch::End& end, double seconds) {
     TrialResult result = result_of(paths_, spec_, segment, end);
     if (!result.outcome && !is_stopping_) {
-      log_.write({.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
+      log_.write(
+          {.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
       say(search_.trials()[static_cast<size_t>(segment.trial)], result.lost);
       if (++losses_[segment.trial] <= spec_.options.retries) return;
-      result.outcome = Outcome{.state = TrialState::failed,
-                               .error = result.lost + ", " + std::to_string(losses_[segment.trial]) + " times"};
+      result.outcome =
+          Outcome{.state = TrialState::failed,
+                  .error = result.lost + ", " + std::to_string(losses_[segment.trial]) + " times"};
     }
     if (!result.outcome) return;
     Outcome& outcome = *result.outcome;
     if (!spec_.trains() && stopped_by_hand_.contains(segment.trial)) outcome.state = TrialState::stopped;
     const double value = outcome.value;
-    LogLine line{.kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
+    LogLine line{
+        .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
     if (std::isfinite(value)) line.value = value;
     if (!std::isfinite(value) && outcome.state != TrialState::failed) {
       line.state = outcome.state = TrialState::failed;
@@ -325,7 +330,8 @@ class Engine {
       if (segment.trial != trial) continue;
       stopped_by_hand_[trial] = true;
       if (spec_.trains()) {
-        record::make_request(paths_.trial(trial), {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
+        record::make_request(paths_.trial(trial),
+                             {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
       } else {
         ::kill(process.process, SIGTERM);
       }
@@ -359,7 +365,7 @@ class Engine {
   int64_t side_by_side_;
   LogWriter log_;
   std::map<Segment, Outcome> known_;
-  std::vector<Segment> order_;  // of known_, as they came
+  std::vector<Segment> order_;                         // of known_, as they came
   std::map<int64_t, std::vector<std::string>> begun_;  // trials with their parameters
   std::map<int64_t, bool> early_, dropped_, stopped_by_hand_;
   std::map<int64_t, int64_t> losses_;
@@ -382,7 +388,8 @@ void ask(const SweepPaths& paths, const std::string& what) {
 std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters) {
   std::vector<std::string> words = spec.command;
   bool has_places = spec.trains();
-  for (const std::string& word : words) has_places = has_places || word.find("{parameters}") != std::string::npos;
+  for (const std::string& word : words)
+    has_places = has_places || word.find("{parameters}") != std::string::npos;
   for (const auto& [name, value] : parameters) {
     const std::string place = "{" + name + "}";
     bool found = false;

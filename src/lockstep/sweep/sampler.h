@@ -1,5 +1,5 @@
-// Choose the parameters of the next trial. A suggestion is a pure function of the seed, the trial's number and
-// what the sampler is shown of earlier trials.
+// Choose the parameters of the next trial. A suggestion is a pure function of the seed, the trial's number
+// and what the sampler is shown of earlier trials.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@ constexpr std::array<const char*, 4> enum_names(SearchKind) { return {"grid", "r
 /// What a sampler sees of an earlier trial.
 struct Observation {
   enum class State {
-    pending,   ///< it has no result yet
-    ended,     ///< trained in full
-    early,     ///< ended at a rung; `value` and `step` are from there
+    pending,  ///< it has no result yet
+    ended,    ///< trained in full
+    early,    ///< ended at a rung; `value` and `step` are from there
   };
   int64_t trial = 0;
   Point point{};

@@ -17,7 +17,8 @@ double median_of(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
   const double upper = values[middle];
   if (values.size() % 2 == 1) return upper;
-  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) / 2;
+  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) /
+         2;
 }
 
 bool has_result(TrialState state) {
@@ -27,7 +28,10 @@ bool has_result(TrialState state) {
 }  // namespace
 
 Search::Search(const Space& space, const SearchOptions& options)
-    : space_(space), options_(options), sampler_(make_sampler(space, options.sampler)), count_(options.count) {
+    : space_(space),
+      options_(options),
+      sampler_(make_sampler(space, options.sampler)),
+      count_(options.count) {
   if (space.size() == 0)
     throw Error(ErrorCode::invalid_option, "the sweep searches no parameter",
                 "name one before --, as in --learning-rate 0.001..0.1:log");
@@ -139,7 +143,8 @@ void Search::tell(const Segment& segment, const Outcome& outcome) {
   const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                    [&](const Flight& one) { return one.segment == segment; });
   if (flight == flights_.end() || (!options_.free && flight != flights_.begin()))
-    throw Error(ErrorCode::internal, "an outcome of trial " + std::to_string(segment.trial) + " was told out of turn");
+    throw Error(ErrorCode::internal,
+                "an outcome of trial " + std::to_string(segment.trial) + " was told out of turn");
   now_ = std::max(now_, flight->end);
   flights_.erase(flight);
   Trial& trial = trials_[static_cast<size_t>(segment.trial)];
@@ -174,7 +179,8 @@ bool Search::goes_on(const Trial& trial) const {
   const size_t rung = trial.at_rungs.size() - 1;
   std::vector<double> others;
   for (const Trial& other : trials_) {
-    if (other.number != trial.number && other.at_rungs.size() > rung) others.push_back(loss_of(other.at_rungs[rung]));
+    if (other.number != trial.number && other.at_rungs.size() > rung)
+      others.push_back(loss_of(other.at_rungs[rung]));
   }
   return others.size() < kLeastForMedian || loss_of(trial.value) <= median_of(std::move(others));
 }

@@ -1,6 +1,6 @@
-// Which trial is trained next and how far. A search knows nothing of processes or clocks: it counts its time in
-// steps of trials, and behaves as if `lag` virtual workers trained them. So it asks for the same trials, and
-// stops the same ones, however many are trained side by side and in whatever order they end.
+// Which trial is trained next and how far. A search knows nothing of processes or clocks: it counts its time
+// in steps of trials, and behaves as if `lag` virtual workers trained them. So it asks for the same trials,
+// and stops the same ones, however many are trained side by side and in whatever order they end.
 #pragma once
 
 #include <array>
@@ -35,11 +35,11 @@ struct SearchOptions {
 };
 
 enum class TrialState {
-  waiting,   ///< paused at a rung, or not begun
-  running,   ///< a segment of it was given out
-  ended,     ///< trained in full
-  early,     ///< the stop rule has ended it
-  stopped,   ///< a person has ended it
+  waiting,  ///< paused at a rung, or not begun
+  running,  ///< a segment of it was given out
+  ended,    ///< trained in full
+  early,    ///< the stop rule has ended it
+  stopped,  ///< a person has ended it
   failed
 };
 constexpr std::array<const char*, 6> enum_names(TrialState) {
@@ -103,7 +103,9 @@ class Search {
     double end = 0;  // virtual time
     int64_t order = 0;
     Segment segment;
-    auto operator<=>(const Flight& other) const { return std::pair(end, order) <=> std::pair(other.end, other.order); }
+    auto operator<=>(const Flight& other) const {
+      return std::pair(end, order) <=> std::pair(other.end, other.order);
+    }
   };
   void fill();
   bool promote();

@@ -109,7 +109,8 @@ void check_range(const Parameter& parameter) {
 
 void check_choices(const Parameter& parameter) {
   if (parameter.choices.empty() || parameter.choices.size() > kMostChoices)
-    refuse(parameter.name, "it has " + with_commas(static_cast<int64_t>(parameter.choices.size())) + " choices");
+    refuse(parameter.name,
+           "it has " + with_commas(static_cast<int64_t>(parameter.choices.size())) + " choices");
   std::vector<std::string> sorted = parameter.choices;
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
@@ -150,8 +151,8 @@ void Space::add(Parameter parameter) {
     const auto other = std::find_if(parameters_.begin(), parameters_.end(),
                                     [&](const Parameter& one) { return one.name == parameter.when; });
     if (other == parameters_.end() || other->is_number())
-      refuse(parameter.name, "its condition names " + quote(parameter.when) +
-                                 ", which is no earlier parameter with choices");
+      refuse(parameter.name,
+             "its condition names " + quote(parameter.when) + ", which is no earlier parameter with choices");
     for (const std::string& value : parameter.values) {
       if (std::find(other->choices.begin(), other->choices.end(), value) == other->choices.end())
         refuse(parameter.name, quote(value) + " is no choice of " + quote(parameter.when));
@@ -175,7 +176,8 @@ bool Space::counts(size_t i, const Point& point) const {
 Assignment Space::assignment(const Point& point) const {
   Assignment assignment;
   for (size_t i = 0; i < size(); ++i) {
-    if (!std::isnan(point[i])) assignment.emplace_back(parameters_[i].name, text_of(parameters_[i], point[i]));
+    if (!std::isnan(point[i]))
+      assignment.emplace_back(parameters_[i].name, text_of(parameters_[i], point[i]));
   }
   return assignment;
 }

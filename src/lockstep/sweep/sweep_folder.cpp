@@ -142,7 +142,8 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
       if (!value.is_array() || value.empty())
         throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
       for (const Json& word : value) {
-        if (!word.is_string()) throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
+        if (!word.is_string())
+          throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
         spec.command.push_back(word.get<std::string>());
       }
     } else if (key == "parameters") {

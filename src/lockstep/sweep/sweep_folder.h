@@ -1,5 +1,5 @@
-// The folder of a sweep: sweep.json says what is searched, log.jsonl what has happened, and trials/0007 is the
-// run folder of a trial. Everything that others know of a sweep is found from these files.
+// The folder of a sweep: sweep.json says what is searched, log.jsonl what has happened, and trials/0007 is
+// the run folder of a trial. Everything that others know of a sweep is found from these files.
 #pragma once
 
 #include <filesystem>
@@ -66,8 +66,8 @@ struct LogLine {
   std::optional<int64_t> total_steps{};
   std::optional<double> seconds{};
   std::optional<std::string> weights_hash{};
-  std::optional<std::string> text{};        ///< an error, or why it was lost
-  std::vector<std::string> parameters{};    ///< NAME=VALUE
+  std::optional<std::string> text{};      ///< an error, or why it was lost
+  std::vector<std::string> parameters{};  ///< NAME=VALUE
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("kind", self.kind, "");
     field("time", self.time, "");

@@ -32,7 +32,8 @@ struct Halves {
 Halves halves_of(std::span<const Observation> observations) {
   std::vector<const Observation*> told;
   Halves halves;
-  for (const Observation& one : observations) (one.state == State::pending ? halves.bad : told).push_back(&one);
+  for (const Observation& one : observations)
+    (one.state == State::pending ? halves.bad : told).push_back(&one);
   const auto count = std::min<size_t>(25, (told.size() + 9) / 10);
   std::sort(told.begin(), told.end(),
             [](const Observation* a, const Observation* b) { return rank_of(*a) < rank_of(*b); });
@@ -78,7 +79,8 @@ class TpeSampler : public Sampler {
   }
 
  private:
-  Parzen estimator(const std::vector<size_t>& which, const std::vector<const Observation*>& observations) const {
+  Parzen estimator(const std::vector<size_t>& which,
+                   const std::vector<const Observation*>& observations) const {
     std::vector<Parameter> parameters;
     for (const size_t i : which) parameters.push_back(space_.parameters()[i]);
     std::vector<std::vector<double>> values;
@@ -95,7 +97,8 @@ class TpeSampler : public Sampler {
     const Parzen good = estimator(which, halves.good), bad = estimator(which, halves.bad);
     std::vector<std::vector<double>> candidates;
     for (int k = 0; k < kCandidates; ++k) candidates.push_back(good.sample(random));
-    const std::vector<double> of_good = good.log_densities(candidates), of_bad = bad.log_densities(candidates);
+    const std::vector<double> of_good = good.log_densities(candidates),
+                              of_bad = bad.log_densities(candidates);
     size_t best = 0;
     for (size_t k = 1; k < candidates.size(); ++k) {
       if (of_good[k] - of_bad[k] > of_good[best] - of_bad[best]) best = k;

@@ -44,8 +44,9 @@ double normal_between(double a, double b, double place) {
   const double share = low + (normal_cdf(b) - low) * place;
   if (share <= 0) return a;
   if (share >= 1) return b;
-  return std::clamp(share > 0.5 ? -normal_quantile(normal_cdf(-b) + (normal_cdf(-a) - normal_cdf(-b)) * (1 - place))
-                                : normal_quantile(share),
+  return std::clamp(share > 0.5
+                        ? -normal_quantile(normal_cdf(-b) + (normal_cdf(-a) - normal_cdf(-b)) * (1 - place))
+                        : normal_quantile(share),
                     a, b);
 }
 

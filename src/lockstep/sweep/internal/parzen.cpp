@@ -19,7 +19,8 @@ std::vector<double> weights_of(size_t count) {
     const size_t ramp = count - kFullWeights;
     const double first = 1.0 / static_cast<double>(count);
     for (size_t i = 0; i < ramp; ++i)
-      weights[i] = ramp == 1 ? first : first + (1 - first) * static_cast<double>(i) / static_cast<double>(ramp - 1);
+      weights[i] =
+          ramp == 1 ? first : first + (1 - first) * static_cast<double>(i) / static_cast<double>(ramp - 1);
   }
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (double& weight : weights) weight /= sum;
@@ -59,7 +60,8 @@ Parzen::Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<
       for (const auto& observation : observations) values.push_back(observation[i]);
       fill_number(column, values);
     } else {
-      for (const auto& observation : observations) column.choices.push_back(static_cast<size_t>(observation[i]));
+      for (const auto& observation : observations)
+        column.choices.push_back(static_cast<size_t>(observation[i]));
       const double prior = 1 / static_cast<double>(kernels);
       const double sum = 1 + prior * static_cast<double>(column.parameter.choices.size());
       column.own_share = (1 + prior) / sum;
@@ -105,8 +107,7 @@ double Parzen::sample(const Column& column, size_t kernel, Random& random) const
     return static_cast<double>(count - 1);
   }
   const double mu = column.mu[kernel], sigma = column.sigma[kernel];
-  double value =
-      mu + sigma * normal_between((column.low - mu) / sigma, (column.high - mu) / sigma, place);
+  double value = mu + sigma * normal_between((column.low - mu) / sigma, (column.high - mu) / sigma, place);
   if (parameter.log) value = std::exp(value);
   if (parameter.kind == ParameterKind::integer) value = std::round(value);
   return std::clamp(value, parameter.low, parameter.high);
@@ -115,7 +116,8 @@ double Parzen::sample(const Column& column, size_t kernel, Random& random) const
 std::vector<double> Parzen::sample(Random& random) const {
   const double place = random.uniform();
   size_t kernel = 0;
-  for (double sum = weights_[0]; place >= sum && kernel + 1 < weights_.size(); sum += weights_[kernel]) ++kernel;
+  for (double sum = weights_[0]; place >= sum && kernel + 1 < weights_.size(); sum += weights_[kernel])
+    ++kernel;
   std::vector<double> point;
   for (const Column& column : columns_) point.push_back(sample(column, kernel, random));
   return point;

@@ -1,5 +1,6 @@
 // A Parzen estimator over several parameters at once: a mixture of products, one for each observation and one
-// for the prior. Its rules are those of Optuna 5 (samplers/_tpe/parzen_estimator.py) with the default options.
+// for the prior. Its rules are those of Optuna 5 (samplers/_tpe/parzen_estimator.py) with the default
+// options.
 #pragma once
 
 #include <span>
@@ -24,8 +25,8 @@ class Parzen {
   // Of one parameter: a normal between bounds for each kernel, or a share of each choice.
   struct Column {
     Parameter parameter;
-    double low = 0, high = 0;          // of the normals, logarithms where the parameter is logarithmic
-    std::vector<double> mu{}, sigma{};     // of a number
+    double low = 0, high = 0;            // of the normals, logarithms where the parameter is logarithmic
+    std::vector<double> mu{}, sigma{};   // of a number
     std::vector<double> log_constant{};  // of a number: what does not depend on the point
     std::vector<size_t> choices{};       // of choices: the observed one
     double own_share = 0, other_share = 0;

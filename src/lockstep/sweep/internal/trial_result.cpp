@@ -129,16 +129,18 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
   result.seconds = summary.seconds.value_or(0);
   if (WEXITSTATUS(status) != 0) {
     const std::string last = error_in(output);
-    result.outcome = failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
+    result.outcome =
+        failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;
   }
   std::optional<double> value = named_value(output, spec.metric());
   if (!value) value = metric_of(summary, folder, spec.metric());
-  result.outcome = Outcome{.state = value ? TrialState::ended : TrialState::failed,
-                           .value = value.value_or(kAbsent),
-                           .step = summary.step.value_or(0),
-                           .total_steps = summary.total_steps.value_or(0),
-                           .error = value ? "" : "no line of its output gives a value of " + quote(spec.metric())};
+  result.outcome =
+      Outcome{.state = value ? TrialState::ended : TrialState::failed,
+              .value = value.value_or(kAbsent),
+              .step = summary.step.value_or(0),
+              .total_steps = summary.total_steps.value_or(0),
+              .error = value ? "" : "no line of its output gives a value of " + quote(spec.metric())};
   return result;
 }
 
