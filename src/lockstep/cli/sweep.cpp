@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <cmath>
+#include <sched.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -10,7 +11,6 @@
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/device/inventory.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
 
@@ -26,6 +26,12 @@ sweep::SweepSpec spec_of_file(const std::string& file) {
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::invalid_option, quote(file) + " is no JSON: " + error.what());
   }
+}
+
+// Cores that this process may use.
+int64_t usable_cores() {
+  cpu_set_t cores;
+  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 // Options of a trial that the sweep sets itself.
@@ -170,7 +176,7 @@ int run_sweep(const Call& call, Console& console) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const sweep::SweepEnd end = sweep::run_sweep(paths, spec,
                                                {.lockstep = program,
-                                                .cores = device::inspect().cores,
+                                                .cores = usable_cores(),
                                                 .stop = signals.token(),
                                                 .report = Report(spec, console)});
   const sweep::Table table = read_table(paths);
