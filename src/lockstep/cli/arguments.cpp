@@ -157,4 +157,41 @@ Call read_program_arguments(const Verb& verb, const std::vector<std::string>& ar
   return call;
 }
 
+Call read_search_arguments(const Verb& verb, const std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const std::vector<FieldInfo> fields = verb.fields();
+  std::vector<std::string> own;
+  std::vector<Setting> searched;
+  for (auto word = arguments.begin(); word != dashes; ++word) {
+    const size_t sign = word->find('=');
+    const std::string option = word->substr(0, sign);
+    const auto field = std::find_if(fields.begin(), fields.end(),
+                                    [&](const FieldInfo& one) { return one.is_option(option); });
+    if (!word->starts_with("--") || field != fields.end() || *word == "--help") {
+      own.push_back(*word);
+      if (field == fields.end() || sign != std::string::npos || word + 1 == dashes) continue;
+      if (field->type != "switch") own.push_back(*++word);
+      continue;
+    }
+    if (sign == std::string::npos && (word + 1 == dashes || (word + 1)->starts_with("--")))
+      throw Error(ErrorCode::invalid_option, "option " + option + " needs the values that are searched",
+                  "such as 0.001..0.1:log, 1..5 or a,b,c");
+    std::string text = sign == std::string::npos ? *++word : word->substr(sign + 1);
+    std::string name = option.substr(2);
+    if (name == "param") {
+      const size_t equals = text.find('=');
+      if (equals == std::string::npos)
+        throw Error(ErrorCode::invalid_option, "--param needs NAME=VALUES, not " + quote(text),
+                    "such as --param seed=1..5");
+      name = text.substr(0, equals);
+      text = text.substr(equals + 1);
+    }
+    searched.push_back({std::move(name), std::move(text)});
+  }
+  Call call = read_arguments(verb, own);
+  call.searched = std::move(searched);
+  if (dashes != arguments.end()) call.words.insert(call.words.end(), dashes + 1, arguments.end());
+  return call;
+}
+
 }  // namespace lockstep::cli

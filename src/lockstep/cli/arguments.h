@@ -17,4 +17,8 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
 /// that word on is a word. -n means --ranks.
 Call read_program_arguments(const Verb& verb, const std::vector<std::string>& arguments);
 
+/// The same for a verb that searches: options before "--" that it does not have, and --param NAME=VALUES, are
+/// Call::searched.
+Call read_search_arguments(const Verb& verb, const std::vector<std::string>& arguments);
+
 }  // namespace lockstep::cli

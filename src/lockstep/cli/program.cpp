@@ -60,8 +60,10 @@ const Verb& find_verb(const std::vector<std::string>& arguments) {
 int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console,
              const RunInEngine& engine) {
   const auto rest = arguments.begin() + static_cast<std::ptrdiff_t>(split(verb.name, ' ').size());
-  const Call call = verb.starts_program ? read_program_arguments(verb, {rest, arguments.end()})
-                                        : read_arguments(verb, {rest, arguments.end()});
+  const auto read = verb.starts_program ? read_program_arguments
+                    : verb.searches     ? read_search_arguments
+                                        : read_arguments;
+  const Call call = read(verb, {rest, arguments.end()});
   if (call.help) {
     console.print(verb_help(verb, console.width()));
     return 0;

@@ -23,6 +23,7 @@ struct Setting {
 struct Call {
   std::vector<std::string> words;
   std::vector<Setting> settings;  ///< in the order of the option list; the last text of a repeated option
+  std::vector<Setting> searched;  ///< of a verb that searches: options that are not its own, in their order
   bool help = false;
   std::optional<comm::Launch>
       launch{};  ///< of a command that joins ranks, if a launcher started this process
@@ -44,6 +45,7 @@ struct Verb {
   bool hidden = false;          ///< for the project's scripts, not listed
   bool joins_ranks = false;     ///< the processes that a launcher starts work as one
   bool starts_program = false;  ///< the words from the first one on are another program's
+  bool searches = false;  ///< unknown options before "--" are searched, the words after it are a program's
 };
 
 /// Sets the fields of `options` that were given, and ignores the settings of other structs. Returns the names

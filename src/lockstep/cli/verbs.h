@@ -114,6 +114,19 @@ std::vector<FieldInfo> queue_run_fields();
 int run_queue_run(const Call& call, Console& console);
 int run_queue_runner(const Call& call, Console& console);
 
+std::vector<FieldInfo> sweep_fields();
+std::vector<FieldInfo> sweep_show_fields();
+std::vector<FieldInfo> sweep_watch_fields();
+std::vector<FieldInfo> sweep_export_fields();
+int run_sweep(const Call& call, Console& console);
+int run_sweep_show(const Call& call, Console& console);
+int run_sweep_watch(const Call& call, Console& console);
+int run_sweep_best(const Call& call, Console& console);
+int run_sweep_export(const Call& call, Console& console);
+int run_sweep_stop(const Call& call, Console& console);
+int run_sweep_restart(const Call& call, Console& console);
+int run_sweep_annotate(const Call& call, Console& console);
+
 std::vector<FieldInfo> runs_fields();
 int run_runs(const Call& call, Console& console);
 

@@ -141,6 +141,7 @@ void Training::walk(Worker& worker) {
   // A run that was stopped or killed between its last validation and its end has ended there.
   if (worker.is_first() && patience_is_over()) end_.end_with(EndReason::patience);
   while (!end_.is_last(worker.step)) {
+    if (worker.is_first() && pause_is_due(worker.step)) end_.end_with(EndReason::stopped);
     if (!train_step(worker) || state_.starts_again) break;
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.is_first()) saver_.save_if_due();
@@ -397,6 +398,11 @@ ShardRunnerOptions Training::runner_options() {
 bool Training::validation_is_due(int64_t step) const {
   return setup_.validation != nullptr && step > 0 &&
          (update_->is_due(step, setup_.plan.length.validate_every) || end_.is_end(step));
+}
+
+bool Training::pause_is_due(int64_t step) const {
+  const int64_t last = setup_.plan.length.pause_after_step;
+  return last > 0 && step >= last;
 }
 
 bool Training::patience_is_over() const {

@@ -90,6 +90,7 @@ class Training {
   std::unique_ptr<ShardRunner> make_runner();
   ShardRunnerOptions runner_options();
   bool validation_is_due(int64_t step) const;
+  bool pause_is_due(int64_t step) const;
   bool patience_is_over() const;
   bool scales_loss() const { return setup_.plan.step.precision == Precision::fp16_mixed; }
 

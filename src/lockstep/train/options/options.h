@@ -102,6 +102,7 @@ struct Options {
   int64_t max_epochs = 0;
   int64_t max_steps = 0;
   double max_time = 0;
+  int64_t pause_after_step = 0;
   int64_t validate_every = 0;
   int64_t patience = -1;
 
@@ -345,6 +346,10 @@ struct Options {
           between(0, kMostSteps));
     field("max-time", self.max_time, end, "maximum seconds of training; 0: no limit",
           between(0, kMostSeconds));
+    field("pause-after-step", self.pause_after_step, end,
+          "stop after this step with a checkpoint, as Ctrl-C does; the learning rate schedule stays that of "
+          "the whole run, which --resume continues; 0: never",
+          between(0, kMostSteps));
     field("validate-every", self.validate_every, weights,
           "steps between validations, which decide which weights are the best; 0: once an epoch",
           between(0, kMostSteps));

@@ -227,24 +227,26 @@ struct ExchangePlan {
 /// When the run ends, and when it is validated.
 struct LengthPlan {
   int64_t max_epochs = 8;
-  int64_t max_steps = 0;        ///< 0: no limit of its own
-  double max_time = 0;          ///< seconds; 0: no limit
-  int64_t first_step = 0;       ///< steps of earlier calls of fit in the same training
-                                ///< (TrainingRequest::standing)
-  int64_t first_epoch = 0;      ///< passes over the data in those calls
-  int64_t total_steps = 0;      ///< first_step and max_epochs * steps_per_epoch, or max_steps when that is
-                                ///< smaller; 0: not known, see DataPlan::streamed
-  int64_t schedule_steps = 0;   ///< over which the learning rate's cosine falls: total_steps, or max_steps
-                                ///< where further calls of fit may follow
-  int64_t steps_per_epoch = 0;  ///< 0: not known
-  int64_t validate_every = 0;   ///< steps
-  int64_t patience = 0;         ///< validations without a better accuracy that end the run; 0: none do
-  int64_t patience_from = 0;    ///< step after which they are counted
+  int64_t max_steps = 0;         ///< 0: no limit of its own
+  double max_time = 0;           ///< seconds; 0: no limit
+  int64_t pause_after_step = 0;  ///< stops there with a checkpoint; 0: never
+  int64_t first_step = 0;        ///< steps of earlier calls of fit in the same training
+                                 ///< (TrainingRequest::standing)
+  int64_t first_epoch = 0;       ///< passes over the data in those calls
+  int64_t total_steps = 0;       ///< first_step and max_epochs * steps_per_epoch, or max_steps when that is
+                                 ///< smaller; 0: not known, see DataPlan::streamed
+  int64_t schedule_steps = 0;    ///< over which the learning rate's cosine falls: total_steps, or max_steps
+                                 ///< where further calls of fit may follow
+  int64_t steps_per_epoch = 0;   ///< 0: not known
+  int64_t validate_every = 0;    ///< steps
+  int64_t patience = 0;          ///< validations without a better accuracy that end the run; 0: none do
+  int64_t patience_from = 0;     ///< step after which they are counted
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("max_epochs", self.max_epochs);
     field("max_steps", self.max_steps);
     field("max_time", self.max_time);
+    field("pause_after_step", self.pause_after_step);
     field("first_step", self.first_step);
     field("first_epoch", self.first_epoch);
     field("total_steps", self.total_steps);

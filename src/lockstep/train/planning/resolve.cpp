@@ -106,6 +106,7 @@ LengthPlan resolve_length(const Options& options, const DataPlan& data, const St
                                               : default_epochs(length.steps_per_epoch);
   length.max_steps = options.max_steps;
   length.max_time = options.max_time;
+  length.pause_after_step = options.pause_after_step;
   length.total_steps = total_steps(length.max_epochs, length.steps_per_epoch, length.max_steps);
   length.schedule_steps = length.total_steps;
   length.validate_every = options.validate_every > 0 ? options.validate_every : length.steps_per_epoch;

@@ -190,6 +190,7 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
   options.verbose = asked.verbose;
   options.report_score_after_averaging = asked.report_score_after_averaging;
   options.max_time = asked.max_time;
+  options.pause_after_step = asked.pause_after_step;
   return options;
 }
 

@@ -183,8 +183,8 @@ TEST_F(RunFiles, OptionsSayWhatTheyAffect) {
       options_free_at_resume(),
       testing::ElementsAre("test", "memory-share", "cache", "cache-size", "execution", "workers", "devices",
                            "prefetch", "resident", "cuda-graphs", "overlap", "report-score-after-averaging",
-                           "max-time", "patience", "on-out-of-memory", "output", "resume", "checkpoint-every",
-                           "hash-every", "plot", "timing", "verbose"));
+                           "max-time", "pause-after-step", "patience", "on-out-of-memory", "output", "resume",
+                           "checkpoint-every", "hash-every", "plot", "timing", "verbose"));
 }
 
 TEST_F(RunFiles, NoModelIsMadeOfSuchAPlan) {

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/sweep_table.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/jobs/job_lock.h"
+#include "lockstep/sweep/engine.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr auto kWatchInterval = std::chrono::seconds(1);
+
+struct SweepRowsChoice {
+  std::string sort = "trial";
+  std::string filter;
+  int64_t limit = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Rows");
+    field("sort", self.sort,
+          "column to sort by: trial, state, result (the best first), steps, time, or a parameter");
+    field("filter", self.filter,
+          "show only trials that contain this text, or state=STATE, PARAMETER=VALUE; several words must all "
+          "fit");
+    field("limit", self.limit, "show only the first N rows; 0: all", between(0, 1e9));
+  };
+};
+
+struct SweepExportChoice {
+  std::string csv;
+  std::string json;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Files");
+    field("csv", self.csv, "file to write as CSV, with a column for each parameter; -: standard output");
+    field("json", self.json, "file to write as JSON; -: standard output");
+  };
+};
+
+SweepRows rows_of(const Call& call) {
+  const auto choice = settings_of<SweepRowsChoice>(call);
+  return {.limit = choice.limit, .sort = choice.sort, .filter = choice.filter};
+}
+
+Json json_of(const sweep::Row& row) {
+  Json json{{"trial", row.trial}, {"state", enum_names(row.state)[static_cast<size_t>(row.state)]}};
+  json["result"] = row.value ? Json(*row.value) : Json();
+  json["steps"] = row.step;
+  json["seconds"] = row.seconds;
+  if (!row.weights_hash.empty()) json["weights_hash"] = row.weights_hash;
+  if (!row.error.empty()) json["error"] = row.error;
+  if (!row.note.empty()) json["note"] = row.note;
+  Json& parameters = json["parameters"] = Json::object();
+  for (const auto& [name, value] : row.parameters) parameters[name] = value;
+  return json;
+}
+
+std::string as_json(const std::vector<const sweep::Row*>& rows) {
+  std::string text = "[";
+  for (const sweep::Row* row : rows)
+    text += (text.size() == 1 ? "\n" : ",\n") +
+            json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text + "\n]\n";
+}
+
+// RFC 4180.
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string as_csv(const sweep::Table& table) {
+  std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "seconds"};
+  for (const sweep::Parameter& parameter : table.spec.space.parameters())
+    heading.push_back(csv_cell(parameter.name));
+  for (const char* name : {"weights_hash", "error", "note"}) heading.emplace_back(name);
+  std::string text = join(heading, ",") + "\n";
+  for (const sweep::Row& row : table.rows) {
+    std::vector<std::string> cells{
+        std::to_string(row.trial), enum_names(row.state)[static_cast<size_t>(row.state)],
+        row.value ? shortest(*row.value) : "", std::to_string(row.step), shortest(row.seconds)};
+    for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
+      const auto found = std::find_if(row.parameters.begin(), row.parameters.end(),
+                                      [&](const auto& one) { return one.first == parameter.name; });
+      cells.push_back(found == row.parameters.end() ? "" : csv_cell(found->second));
+    }
+    for (const std::string& one : {row.weights_hash, row.error, row.note}) cells.push_back(csv_cell(one));
+    text += join(cells, ",") + "\n";
+  }
+  return text;
+}
+
+void write_to(const std::string& file, const std::string& text, Console& console) {
+  if (file == "-") {
+    console.print(text);
+  } else {
+    write_file_atomic(file, text);
+  }
+}
+
+int64_t trial_of(const std::string& word) {
+  const auto number = parse_number<int64_t>(word);
+  if (!number || *number < 0)
+    throw Error(ErrorCode::invalid_option, quote(word) + " is no number of a trial",
+                "lockstep sweep show lists trials with their numbers");
+  return *number;
+}
+
+}  // namespace
+
+std::vector<FieldInfo> sweep_show_fields() { return fields_of<SweepRowsChoice>() + fields_of<JsonOutput>(); }
+std::vector<FieldInfo> sweep_watch_fields() { return fields_of<SweepRowsChoice>(); }
+std::vector<FieldInfo> sweep_export_fields() { return fields_of<SweepExportChoice>(); }
+
+int run_sweep_show(const Call& call, Console& console) {
+  const sweep::Table table = sweep::read_table({call.words.front()});
+  const SweepRows rows = rows_of(call);
+  console.print(settings_of<JsonOutput>(call).json ? as_json(chosen_rows(table, rows))
+                                                   : sweep_table_text(table, rows, console.table_width()));
+  return 0;
+}
+
+int run_sweep_watch(const Call& call, Console& console) {
+  StopSignals signals("");
+  const SweepRows rows = rows_of(call);
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  std::string shown;
+  while (!signals.token().stop_requested()) {
+    const sweep::Table table = sweep::read_table({call.words.front()});
+    const std::string text = sweep_table_text(table, rows, console.table_width());
+    if (console.is_terminal()) {
+      std::string screen = shown.empty() ? "\033[2J\033[H" : "\033[H";
+      for (const char c : text) screen += c == '\n' ? std::string("\033[K\n") : std::string(1, c);
+      console.print(screen + "\033[J");
+    } else if (text != shown) {
+      console.print(text + "\n");
+    }
+    shown = text;
+    if (!table.is_going_on) return 0;
+    never.wait_for(lock, signals.token(), kWatchInterval, [] { return false; });
+  }
+  return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+}
+
+int run_sweep_best(const Call& call, Console& console) {
+  const sweep::Table table = sweep::read_table({call.words.front()});
+  const sweep::Row* best = table.best();
+  if (best == nullptr)
+    throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
+                "lockstep sweep show " + call.words.front() + " shows what they do");
+  console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
+               fixed(*best->value, 4) +
+               (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
+  console.print(command_text(table, *best) + "\n");
+  return 0;
+}
+
+int run_sweep_export(const Call& call, Console& console) {
+  const auto choice = settings_of<SweepExportChoice>(call);
+  if (choice.csv.empty() && choice.json.empty())
+    throw Error(ErrorCode::invalid_option, "there is no file to write", "name one with --csv or --json");
+  const sweep::Table table = sweep::read_table({call.words.front()});
+  if (!choice.csv.empty()) write_to(choice.csv, as_csv(table), console);
+  if (!choice.json.empty()) write_to(choice.json, as_json(chosen_rows(table, {})), console);
+  return 0;
+}
+
+int run_sweep_stop(const Call& call, Console& console) {
+  const sweep::SweepPaths paths{call.words.front()};
+  const sweep::Table table = sweep::read_table(paths);
+  if (call.words.size() == 1) {
+    sweep::ask_to_stop(paths);
+    console.print("asked the sweep to stop; lockstep sweep --resume --output " + paths.folder.string() +
+                  " continues it\n");
+    return 0;
+  }
+  const int64_t trial = trial_of(call.words[1]);
+  const bool runs = std::any_of(table.rows.begin(), table.rows.end(), [&](const sweep::Row& row) {
+    return row.trial == trial && row.state == sweep::TrialState::running;
+  });
+  if (!runs)
+    throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",
+                "lockstep sweep show " + call.words.front() + " --filter state=running lists those that are");
+  sweep::ask_to_stop(paths, trial);
+  console.print("asked trial " + std::to_string(trial) + " to end with the result that it has\n");
+  return 0;
+}
+
+int run_sweep_restart(const Call& call, Console& console) {
+  const sweep::SweepPaths paths{call.words.front()};
+  const int64_t trial = trial_of(call.words[1]);
+  const sweep::Table table = sweep::read_table(paths);
+  const auto row = std::find_if(table.rows.begin(), table.rows.end(),
+                                [&](const sweep::Row& one) { return one.trial == trial; });
+  if (row == table.rows.end())
+    throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial));
+  const auto lock = jobs::FileLock::try_take(paths.lock());
+  if (!lock)
+    throw Error(ErrorCode::invalid_option, "the sweep goes on",
+                "stop it first: lockstep sweep stop " + call.words[0]);
+  std::filesystem::remove_all(paths.trial(trial));
+  std::filesystem::remove(paths.output(trial));
+  sweep::LogWriter(paths).write({.kind = sweep::LogKind::restart, .trial = trial});
+  console.print("trial " + std::to_string(trial) + " starts again with lockstep sweep --resume --output " +
+                call.words[0] + "\n");
+  return 0;
+}
+
+int run_sweep_annotate(const Call& call, Console&) {
+  const std::vector<std::string> text(call.words.begin() + 2, call.words.end());
+  sweep::annotate({call.words[0]}, trial_of(call.words[1]), join(text, " "));
+  return 0;
+}
+
+}  // namespace lockstep::cli

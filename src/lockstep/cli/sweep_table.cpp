@@ -1,0 +1,164 @@
+#include "lockstep/cli/sweep_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/shell_word.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
+#include "lockstep/sweep/engine.h"
+
+namespace lockstep::cli {
+namespace {
+
+using sweep::Row;
+using sweep::TrialState;
+
+std::string state_of(const Row& row) { return enum_names(row.state)[static_cast<size_t>(row.state)]; }
+
+std::string value_of(const Row& row, const std::string& name) {
+  for (const auto& [parameter, value] : row.parameters) {
+    if (parameter == name) return value;
+  }
+  return "";
+}
+
+// Six digits are enough to tell trials apart.
+std::string short_number(const std::string& text) {
+  const auto number = parse_number<double>(text);
+  if (!number || text.size() <= 8) return text;
+  char shown[32];
+  std::snprintf(shown, sizeof shown, "%.4g", *number);
+  return shown;
+}
+
+std::string steps_text(const Row& row) {
+  if (row.step == 0 && row.total_steps == 0) return "-";
+  return with_commas(row.step) + (row.total_steps > 0 ? "/" + with_commas(row.total_steps) : "");
+}
+
+double number_of(const sweep::Table& table, const Row& row, const std::string& column) {
+  if (column == "result") return row.value ? (table.spec.maximizes() ? -*row.value : *row.value) : HUGE_VAL;
+  if (column == "steps") return -static_cast<double>(row.step);
+  if (column == "time") return -row.seconds;
+  if (column == "trial") return static_cast<double>(row.trial);
+  return 0;
+}
+
+void check_column(const sweep::Table& table, const std::string& column) {
+  std::vector<std::string> names{"trial", "state", "result", "steps", "time", "note"};
+  for (const sweep::Parameter& parameter : table.spec.space.parameters()) names.push_back(parameter.name);
+  if (std::find(names.begin(), names.end(), column) != names.end()) return;
+  throw Error(ErrorCode::invalid_option, "the sweep has no column " + quote(column),
+              "its columns are " + join(names, ", "));
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return lower(text).find(lower(part)) != std::string::npos;
+}
+
+bool fits(const sweep::Table& table, const Row& row, const std::string& word) {
+  const size_t sign = word.find('=');
+  if (sign == std::string::npos) {
+    bool found = contains(state_of(row), word) || contains(row.error, word) || contains(row.note, word);
+    for (const auto& [name, value] : row.parameters) found = found || contains(value, word);
+    return found;
+  }
+  const std::string column = word.substr(0, sign), text = word.substr(sign + 1);
+  check_column(table, column);
+  if (column == "state") return state_of(row) == text;
+  if (column == "trial") return std::to_string(row.trial) == text;
+  if (column == "note") return contains(row.note, text);
+  return value_of(row, column) == text;
+}
+
+std::string counts_text(const sweep::Table& table) {
+  std::map<TrialState, int64_t> counts;
+  for (const Row& row : table.rows) ++counts[row.state];
+  std::vector<std::string> words;
+  for (const auto& [state, count] : counts)
+    words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
+  return std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " trial: " : " trials: ") +
+         join(words, ", ");
+}
+
+}  // namespace
+
+std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& choice) {
+  check_column(table, choice.sort);
+  std::vector<const Row*> rows;
+  for (const Row& row : table.rows) {
+    bool is_chosen = true;
+    for (const std::string& word : split(choice.filter, ' '))
+      is_chosen = is_chosen && (word.empty() || fits(table, row, word));
+    if (is_chosen) rows.push_back(&row);
+  }
+  const bool by_text = choice.sort == "state" || choice.sort == "note";
+  const bool by_parameter = !by_text && number_of(table, Row{.trial = 1}, choice.sort) == 0 &&
+                            choice.sort != "steps" && choice.sort != "time";
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) {
+    if (choice.sort == "state") return a->state < b->state;
+    if (choice.sort == "note") return a->note > b->note;
+    if (!by_parameter) return number_of(table, *a, choice.sort) < number_of(table, *b, choice.sort);
+    const std::string of_a = value_of(*a, choice.sort), of_b = value_of(*b, choice.sort);
+    const auto number_a = parse_number<double>(of_a), number_b = parse_number<double>(of_b);
+    return number_a && number_b ? *number_a < *number_b : of_a < of_b;
+  });
+  if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))
+    rows.resize(static_cast<size_t>(choice.limit));
+  return rows;
+}
+
+std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width) {
+  const std::vector<const Row*> rows = chosen_rows(table, choice);
+  std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "time"};
+  std::string sides = "rlrrr";
+  for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
+    heading.push_back(parameter.name);
+    sides += parameter.is_number() ? 'r' : 'l';
+  }
+  const bool has_notes = std::any_of(
+      rows.begin(), rows.end(), [](const Row* row) { return !row->note.empty() || !row->error.empty(); });
+  if (has_notes) {
+    heading.emplace_back("note");
+    sides += 'l';
+  }
+  const Row* best = table.best();
+  std::vector<std::vector<std::string>> cells{heading};
+  for (const Row* row : rows) {
+    std::vector<std::string> line{std::to_string(row->trial), state_of(*row) + (row == best ? " *" : ""),
+                                  row->value ? fixed(*row->value, 4) : "-", steps_text(*row),
+                                  row->seconds > 0 ? as_duration(row->seconds) : "-"};
+    for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
+      const std::string value = value_of(*row, parameter.name);
+      line.push_back(value.empty() ? "-" : short_number(value));
+    }
+    if (has_notes)
+      line.push_back(row->error.empty()
+                         ? row->note
+                         : first_line(row->error) + (row->note.empty() ? "" : "; " + row->note));
+    cells.push_back(std::move(line));
+  }
+  return in_columns_within(width, std::move(cells), sides) + "\n" + counts_text(table) +
+         (table.is_going_on ? "; the sweep goes on" : "") + (best != nullptr ? "; * is the best" : "") + "\n";
+}
+
+std::string command_text(const sweep::Table& table, const Row& row) {
+  std::string text = table.spec.trains() ? "lockstep" : "";
+  std::vector<std::string> words = sweep::command_of(table.spec, row.parameters);
+  if (table.spec.trains() && table.spec.options.stop_rule != sweep::StopRule::none) {
+    const bool given = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+      return word == "--validate-every" || word.starts_with("--validate-every=");
+    });
+    if (!given) {
+      words.emplace_back("--validate-every");
+      words.push_back(std::to_string(table.spec.options.first_rung));
+    }
+  }
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_word(word);
+  return text;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,423 @@
+#include "lockstep/sweep/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <fcntl.h>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/text.h"
+#include "lockstep/jobs/job_lock.h"
+#include "lockstep/launch/process.h"
+#include "lockstep/record/requests.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
+#include "lockstep/sweep/internal/trial_result.h"
+
+namespace lockstep::sweep {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPoll = std::chrono::milliseconds(5);
+constexpr auto kRequestPoll = std::chrono::milliseconds(200);
+constexpr auto kMostTimeToSave = std::chrono::seconds(60);
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string replaced(std::string word, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = word.find(from, at)) != std::string::npos; at += to.size())
+    word.replace(at, from.size(), to);
+  return word;
+}
+
+class Engine {
+ public:
+  Engine(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options)
+      : paths_(paths),
+        spec_(spec),
+        options_(options),
+        search_(spec.space, search_options()),
+        side_by_side_(side_by_side()),
+        log_(paths) {
+    for (const LogLine& line : read_log(paths)) take(line);
+  }
+
+  SweepEnd run() {
+    const auto start = Clock::now();
+    auto last = start;
+    while (true) {
+      tell_known();
+      end_early_trials();
+      if (options_.stop.stop_requested() || stops_) break;
+      start_processes();
+      if (running_.empty() && !search_.next()) break;
+      std::this_thread::sleep_for(kPoll);
+      const auto now = Clock::now();
+      const auto free = static_cast<double>(side_by_side_ - static_cast<int64_t>(running_.size()));
+      idle_ += free * std::chrono::duration<double>(now - last).count();
+      last = now;
+      look_at_processes();
+      look_for_requests();
+    }
+    stop_processes();
+    return {.is_complete = !search_.next().has_value(),
+            .seconds = seconds_since(start),
+            .idle_seconds = idle_,
+            .side_by_side = side_by_side_};
+  }
+
+ private:
+  struct Running {
+    pid_t process = 0;
+    Clock::time_point start;
+  };
+
+  int64_t side_by_side() const {
+    return spec_.options.trials > 0 ? spec_.options.trials
+                                    : std::max<int64_t>(1, options_.cores / spec_.options.workers);
+  }
+
+  SearchOptions search_options() const {
+    SearchOptions search = spec_.search();
+    if (search.free) search.lag = std::max<int64_t>(0, side_by_side() - 1);
+    return search;
+  }
+
+  void take(const LogLine& line) {
+    const Segment segment{line.trial, line.until};
+    if (line.kind == LogKind::begin) {
+      begun_[line.trial] = line.parameters;
+    } else if (line.kind == LogKind::outcome) {
+      if (!known_.contains(segment)) order_.push_back(segment);
+      known_[segment] = outcome_of(line);
+    } else if (line.kind == LogKind::early) {
+      early_.insert({line.trial, true});
+    } else if (line.kind == LogKind::restart) {
+      std::erase_if(known_, [&](const auto& one) { return one.first.trial == line.trial; });
+      std::erase_if(order_, [&](const Segment& one) { return one.trial == line.trial; });
+      losses_.erase(line.trial);
+    }
+  }
+
+  // Tells all outcomes that are there and next in turn.
+  void tell_known() {
+    while (true) {
+      std::optional<Segment> next = search_.next();
+      if (spec_.options.free) next = first_known_under_way();
+      if (!next || !known_.contains(*next)) return;
+      check_parameters(next->trial);
+      search_.tell(*next, known_.at(*next));
+      drop_weights();
+    }
+  }
+
+  std::optional<Segment> first_known_under_way() {
+    const std::vector<Segment> under_way = search_.under_way();
+    for (const Segment& segment : order_) {
+      if (std::find(under_way.begin(), under_way.end(), segment) != under_way.end()) return segment;
+    }
+    return std::nullopt;
+  }
+
+  // Another build or processor may choose another point in the last digits, or altogether.
+  void check_parameters(int64_t trial) const {
+    const auto begun = begun_.find(trial);
+    if (begun == begun_.end() || begun->second == words_of(trial)) return;
+    throw Error(ErrorCode::invalid_option,
+                "trial " + std::to_string(trial) + " was made with " + join(begun->second, " ") +
+                    ", but this search gives " + join(words_of(trial), " "),
+                "go on with the program and on the kind of processor that began the sweep");
+  }
+
+  std::vector<std::string> words_of(int64_t trial) const {
+    std::vector<std::string> words;
+    for (const auto& [name, value] : parameters_of(trial)) words.push_back(name + "=" + value);
+    return words;
+  }
+
+  Assignment parameters_of(int64_t trial) const {
+    return search_.space().assignment(search_.trials()[static_cast<size_t>(trial)].point);
+  }
+
+  void end_early_trials() {
+    for (const Trial& trial : search_.trials()) {
+      if (trial.state != TrialState::early || !early_.insert({trial.number, true}).second) continue;
+      log_.write({.kind = LogKind::early, .trial = trial.number});
+      say(trial, "");
+      drop_weights();
+    }
+  }
+
+  void start_processes() {
+    for (const Segment& segment : search_.under_way()) {
+      if (static_cast<int64_t>(running_.size()) >= side_by_side_) return;
+      if (running_.contains(segment) || known_.contains(segment)) continue;
+      check_parameters(segment.trial);
+      start(segment);
+    }
+  }
+
+  void start(const Segment& segment) {
+    const Trial& trial = search_.trials()[static_cast<size_t>(segment.trial)];
+    const Assignment parameters = parameters_of(segment.trial);
+    make_folders(paths_.trial(segment.trial).parent_path());
+    std::vector<std::string> words = command_of(spec_, parameters);
+    if (spec_.trains()) {
+      add_training_words(segment, words);
+    } else {
+      add_program_words(segment, parameters, words);
+    }
+    if (begun_.try_emplace(segment.trial, words_of(segment.trial)).second)
+      log_.write({.kind = LogKind::begin,
+                  .trial = segment.trial,
+                  .until = segment.until,
+                  .parameters = words_of(segment.trial)});
+    const OpenFile output(paths_.output(segment.trial), O_WRONLY | O_CREAT | O_APPEND);
+    const launch::Start process{
+        .program = spec_.trains() ? options_.lockstep : words.front(),
+        .words = words,
+        .environment = {"LOCKSTEP_TRIAL=" + std::to_string(segment.trial),
+                        "LOCKSTEP_TRIAL_FOLDER=" + fs::absolute(paths_.trial(segment.trial)).string()},
+        .output = output.get(),
+        .errors = output.get()};
+    running_[segment] = {launch::start_process(process), Clock::now()};
+    say(trial, "");
+  }
+
+  void add_training_words(const Segment& segment, std::vector<std::string>& words) const {
+    const fs::path folder = paths_.trial(segment.trial);
+    words.insert(words.begin(), "lockstep");
+    for (const std::string& word : {std::string("--workers"), std::to_string(spec_.options.workers),
+                                    std::string("--output"), folder.string()})
+      words.push_back(word);
+    if (spec_.options.stop_rule != StopRule::none && !is_given("validate-every")) {
+      words.emplace_back("--validate-every");
+      words.push_back(std::to_string(spec_.options.first_rung));
+    }
+    if (segment.until > 0) {
+      words.emplace_back("--pause-after-step");
+      words.push_back(std::to_string(segment.until));
+    }
+    if (fs::exists(record::RunPaths{folder}.options())) {
+      words.emplace_back("--resume");
+    } else {
+      fs::remove_all(folder);  // killed before it had begun
+    }
+  }
+
+  bool is_given(const std::string& option) const {
+    for (const std::string& word : spec_.command) {
+      if (word == "--" + option || word.starts_with("--" + option + "=")) return true;
+    }
+    return false;
+  }
+
+  void add_program_words(const Segment& segment, const Assignment& parameters,
+                         std::vector<std::string>& words) {
+    const fs::path folder = paths_.trial(segment.trial);
+    fs::remove_all(folder);
+    fs::remove(paths_.output(segment.trial));
+    make_folders(folder);
+    Json json = Json::object();
+    for (const auto& [name, value] : parameters) json[name] = value;
+    const fs::path file = fs::absolute(folder / "parameters.json");
+    write_file_atomic(file, json.dump(2) + "\n");
+    for (std::string& word : words) word = replaced(word, "{parameters}", file.string());
+  }
+
+  void look_at_processes() {
+    for (auto one = running_.begin(); one != running_.end();) {
+      const auto end = launch::try_wait_for_end(one->second.process);
+      if (!end) {
+        ++one;
+        continue;
+      }
+      const Segment segment = one->first;
+      const double seconds = seconds_since(one->second.start);
+      one = running_.erase(one);
+      take_end(segment, *end, seconds);
+    }
+  }
+
+  void take_end(const Segment& segment, const launch::End& end, double seconds) {
+    TrialResult result = result_of(paths_, spec_, segment, end);
+    if (!result.outcome && !is_stopping_) {
+      log_.write(
+          {.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
+      say(search_.trials()[static_cast<size_t>(segment.trial)], result.lost);
+      if (++losses_[segment.trial] <= spec_.options.retries) return;
+      result.outcome =
+          Outcome{.state = TrialState::failed,
+                  .error = result.lost + ", " + std::to_string(losses_[segment.trial]) + " times"};
+    }
+    if (!result.outcome) return;
+    Outcome& outcome = *result.outcome;
+    if (!spec_.trains() && stopped_by_hand_.contains(segment.trial)) outcome.state = TrialState::stopped;
+    const double value = outcome.value;
+    LogLine line{
+        .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
+    if (std::isfinite(value)) line.value = value;
+    if (!std::isfinite(value) && outcome.state != TrialState::failed) {
+      line.state = outcome.state = TrialState::failed;
+      if (outcome.error.empty()) outcome.error = "its " + spec_.metric() + " is not a finite number";
+    }
+    line.step = outcome.step;
+    line.total_steps = outcome.total_steps;
+    line.seconds = result.seconds > 0 ? result.seconds : seconds;
+    if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
+    if (!outcome.error.empty()) line.text = outcome.error;
+    log_.write(line);
+    known_[segment] = outcome;
+    order_.push_back(segment);
+    Trial shown = search_.trials()[static_cast<size_t>(segment.trial)];
+    shown.state = outcome.state;
+    shown.value = value;
+    shown.step = outcome.step;
+    shown.error = outcome.error;
+    say(shown, "");
+  }
+
+  // Of the trials that are over, only the best keep what is large.
+  void drop_weights() {
+    if (spec_.options.keep_weights == 0 || !spec_.trains()) return;
+    std::vector<const Trial*> over;
+    for (const Trial& trial : search_.trials()) {
+      if (trial.state != TrialState::waiting && trial.state != TrialState::running) over.push_back(&trial);
+    }
+    const double sign = spec_.maximizes() ? -1 : 1;
+    const auto rank = [&](const Trial* one) {
+      return std::tuple(one->state == TrialState::failed, one->state != TrialState::ended,
+                        std::isnan(one->value) ? 0.0 : sign * one->value, one->number);
+    };
+    std::sort(over.begin(), over.end(), [&](const Trial* a, const Trial* b) { return rank(a) < rank(b); });
+    for (size_t i = static_cast<size_t>(spec_.options.keep_weights); i < over.size(); ++i) {
+      if (!dropped_.insert({over[i]->number, true}).second) continue;
+      const record::RunPaths run{paths_.trial(over[i]->number)};
+      std::error_code ignored;  // what cannot be removed stays
+      fs::remove_all(run.checkpoints(), ignored);
+      fs::remove(run.weights(), ignored);
+      fs::remove(run.best_weights(), ignored);
+    }
+  }
+
+  void look_for_requests() {
+    if (Clock::now() - looked_ < kRequestPoll) return;
+    looked_ = Clock::now();
+    std::error_code none;
+    for (const fs::directory_entry& entry : fs::directory_iterator(paths_.requests(), none)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("stop-")) continue;
+      const std::string which = first_line_of(entry.path());
+      fs::remove(entry.path(), none);
+      if (which == "all") stops_ = true;
+      const auto trial = parse_number<int64_t>(which);
+      if (trial) stop_trial(*trial);
+    }
+  }
+
+  void stop_trial(int64_t trial) {
+    for (const auto& [segment, process] : running_) {
+      if (segment.trial != trial) continue;
+      stopped_by_hand_[trial] = true;
+      if (spec_.trains()) {
+        record::make_request(paths_.trial(trial),
+                             {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
+      } else {
+        ::kill(process.process, SIGTERM);
+      }
+    }
+  }
+
+  void stop_processes() {
+    if (running_.empty()) return;
+    is_stopping_ = true;
+    for (const auto& [segment, process] : running_) ::kill(process.process, SIGTERM);
+    const auto start = Clock::now();
+    while (!running_.empty() && Clock::now() - start < kMostTimeToSave) {
+      look_at_processes();
+      std::this_thread::sleep_for(kPoll);
+    }
+    for (const auto& [segment, process] : running_) {
+      ::kill(process.process, SIGKILL);
+      launch::wait_for_end(process.process);
+    }
+    running_.clear();
+  }
+
+  void say(const Trial& trial, const std::string& note) const {
+    if (options_.report) options_.report(trial, note);
+  }
+
+  SweepPaths paths_;
+  SweepSpec spec_;
+  EngineOptions options_;
+  Search search_;
+  int64_t side_by_side_;
+  LogWriter log_;
+  std::map<Segment, Outcome> known_;
+  std::vector<Segment> order_;                         // of known_, as they came
+  std::map<int64_t, std::vector<std::string>> begun_;  // trials with their parameters
+  std::map<int64_t, bool> early_, dropped_, stopped_by_hand_;
+  std::map<int64_t, int64_t> losses_;
+  std::map<Segment, Running> running_;
+  Clock::time_point looked_ = Clock::now();
+  double idle_ = 0;
+  bool stops_ = false;
+  bool is_stopping_ = false;
+};
+
+void ask(const SweepPaths& paths, const std::string& what) {
+  if (!jobs::is_held(paths.lock()))
+    throw Error(ErrorCode::not_found, "the sweep " + quote(paths.folder.string()) + " is not going on");
+  make_folders(paths.requests());
+  write_file_atomic(paths.requests() / ("stop-" + random_hex(8)), what + "\n");
+}
+
+}  // namespace
+
+std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters) {
+  std::vector<std::string> words = spec.command;
+  bool has_places = spec.trains();
+  for (const std::string& word : words)
+    has_places = has_places || word.find("{parameters}") != std::string::npos;
+  for (const auto& [name, value] : parameters) {
+    const std::string place = "{" + name + "}";
+    bool found = false;
+    for (std::string& word : words) {
+      if (spec.trains() || word.find(place) == std::string::npos) continue;
+      word = replaced(word, place, value);
+      found = true;
+    }
+    if (found || (has_places && !spec.trains())) continue;
+    words.push_back("--" + name);
+    words.push_back(value);
+  }
+  return words;
+}
+
+SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options) {
+  make_folders(paths.folder);
+  const auto lock = jobs::FileLock::try_take(paths.lock());
+  if (!lock)
+    throw Error(ErrorCode::invalid_option,
+                "another program works on the sweep " + quote(paths.folder.string()),
+                "lockstep sweep watch " + paths.folder.string() + " shows it");
+  std::error_code none;
+  fs::remove_all(paths.requests(), none);  // meant for an earlier program
+  return Engine(paths, spec, options).run();
+}
+
+void ask_to_stop(const SweepPaths& paths, int64_t trial) { ask(paths, std::to_string(trial)); }
+void ask_to_stop(const SweepPaths& paths) { ask(paths, "all"); }
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,40 @@
+// Runs a sweep: trials as processes of this machine, side by side, each in its own run folder.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lockstep/sweep/sweep_folder.h"
+
+namespace lockstep::sweep {
+
+struct EngineOptions {
+  std::string lockstep;  ///< the program lockstep, for trials that train
+  int64_t cores = 1;     ///< of this machine
+  std::stop_token stop{};
+  /// A trial has begun, paused, ended or was lost (`note` then says why).
+  std::function<void(const Trial& trial, const std::string& note)> report{};
+};
+
+struct SweepEnd {
+  bool is_complete = false;
+  double seconds = 0;
+  double idle_seconds = 0;  ///< of places side by side that had nothing to do while others worked
+  int64_t side_by_side = 0;
+};
+
+/// The words that train a trial; without the output folder and what only affects where it runs.
+std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters);
+
+/// Makes or continues the sweep in this folder. The folder's lock is held meanwhile; call it on a thread that
+/// lives as long, for trials end with it. Throws invalid_option if another program works on the sweep.
+SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options);
+
+/// Asks the program that works on the sweep to end a trial with the result that it has.
+void ask_to_stop(const SweepPaths& paths, int64_t trial);
+/// To end the sweep itself; it can go on later.
+void ask_to_stop(const SweepPaths& paths);
+
+}  // namespace lockstep::sweep

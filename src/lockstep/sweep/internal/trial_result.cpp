@@ -1,0 +1,170 @@
+#include "lockstep/sweep/internal/trial_result.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/result.h"
+#include "lockstep/record/state.h"
+#include "lockstep/record/summary.h"
+
+namespace lockstep::sweep {
+namespace {
+
+constexpr int64_t kMostOutputBytes = int64_t{4} << 20;
+constexpr int kRefused = 2;  // exit status for what the user typed
+
+// The end of what the trial wrote.
+std::string last_output(const std::filesystem::path& file) {
+  std::error_code none;
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(file, none));
+  if (none || size <= 0) return "";
+  const OpenFile opened(file, O_RDONLY);
+  std::string text(static_cast<size_t>(std::min(size, kMostOutputBytes)), '\0');
+  text.resize(opened.read_at(size - static_cast<int64_t>(text.size()), text));
+  return text;
+}
+
+// The message of the last error that was printed, or the last line.
+std::string error_in(const std::string& output) {
+  std::string last, error;
+  for (const std::string& line : split(output, '\n')) {
+    if (line.empty()) continue;
+    last = line;
+    if (line.starts_with("lockstep: ")) error = line.substr(10);
+  }
+  return printable(error.empty() ? last : error).substr(0, 500);
+}
+
+std::optional<double> metric_of(const record::RunSummary& summary, const std::filesystem::path& folder,
+                                const std::string& metric) {
+  if (metric == "best_accuracy" || metric == "result") return summary.best_accuracy;
+  if (metric == "accuracy") return summary.accuracy;
+  if (metric == "loss") return summary.validation_loss;
+  if (metric == "test_accuracy") {
+    const auto result = record::read_result(folder);
+    return result ? result->test_accuracy : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Whether another try would end the same way.
+bool is_repeatable(const std::filesystem::path& folder, int status) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) return true;
+  if (!record::holds_run(folder)) return WIFEXITED(status);
+  std::string code;
+  try {
+    for (const record::Event& event : record::read_events(folder)) {
+      if (event.kind == "failed") code = record::text(event, "code");
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  constexpr std::array kPassing{"io", "out_of_memory", "device", "communication", "timeout", "cancelled", ""};
+  return std::find(kPassing.begin(), kPassing.end(), code) == kPassing.end();
+}
+
+Outcome failure(const record::RunSummary& summary, std::string error) {
+  return {.state = TrialState::failed,
+          .step = summary.step.value_or(0),
+          .total_steps = summary.total_steps.value_or(0),
+          .error = std::move(error)};
+}
+
+TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+                               int status) {
+  const std::filesystem::path folder = paths.trial(segment.trial);
+  const std::string how = "the trial " + launch::text_of_status(status);
+  TrialResult result;
+  if (!record::holds_run(folder)) {
+    const std::string error = error_in(last_output(paths.output(segment.trial)));
+    if (is_repeatable(folder, status)) {
+      result.outcome = failure({}, error);
+    } else {
+      result.lost = how;
+    }
+    return result;
+  }
+  const record::RunSummary summary = record::summary_of(folder);
+  result.seconds = summary.seconds.value_or(0);
+  const bool ended = summary.state == record::RunState::ended;
+  const bool paused = summary.state == record::RunState::stopped && segment.until > 0 &&
+                      summary.step.value_or(0) >= segment.until;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (ended || paused)) {
+    const auto value = metric_of(summary, folder, spec.metric());
+    const bool by_hand = ended && summary.reason == "request";
+    result.outcome = Outcome{.state = paused    ? TrialState::waiting
+                                      : by_hand ? TrialState::stopped
+                                                : TrialState::ended,
+                             .value = value.value_or(kAbsent),
+                             .step = summary.step.value_or(0),
+                             .total_steps = summary.total_steps.value_or(0),
+                             .error = value ? "" : "it has no " + spec.metric()};
+    if (const auto run = record::read_result(folder); run && ended) result.weights_hash = run->weights_hash;
+  } else if (summary.state == record::RunState::failed && is_repeatable(folder, status)) {
+    result.outcome = failure(summary, summary.reason);
+  } else {
+    result.lost = summary.state == record::RunState::failed ? summary.reason : how;
+  }
+  return result;
+}
+
+TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+                              int status) {
+  TrialResult result;
+  const std::string output = last_output(paths.output(segment.trial));
+  if (WIFSIGNALED(status)) {
+    result.lost = "the trial " + launch::text_of_status(status);
+    return result;
+  }
+  const std::filesystem::path folder = paths.trial(segment.trial);
+  record::RunSummary summary;
+  if (record::holds_run(folder)) summary = record::summary_of(folder);
+  result.seconds = summary.seconds.value_or(0);
+  if (WEXITSTATUS(status) != 0) {
+    const std::string last = error_in(output);
+    result.outcome =
+        failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
+    return result;
+  }
+  std::optional<double> value = named_value(output, spec.metric());
+  if (!value) value = metric_of(summary, folder, spec.metric());
+  result.outcome =
+      Outcome{.state = value ? TrialState::ended : TrialState::failed,
+              .value = value.value_or(kAbsent),
+              .step = summary.step.value_or(0),
+              .total_steps = summary.total_steps.value_or(0),
+              .error = value ? "" : "no line of its output gives a value of " + quote(spec.metric())};
+  return result;
+}
+
+}  // namespace
+
+std::optional<double> named_value(std::string_view output, std::string_view name) {
+  std::optional<double> value;
+  for (const std::string& line : split(output, '\n')) {
+    if (!line.starts_with(name)) continue;
+    std::string_view rest = std::string_view(line).substr(name.size());
+    const size_t begin = rest.find_first_not_of(" \t=:");
+    if (begin == 0 || begin == std::string_view::npos) continue;
+    rest = rest.substr(begin);
+    rest = rest.substr(0, rest.find_first_of(" \t\r,;"));
+    if (const auto number = parse_number<double>(rest)) value = number;
+  }
+  return value;
+}
+
+TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+                      const launch::End& end) {
+  const int status = end.status.value_or(SIGKILL);
+  return spec.trains() ? result_of_training(paths, spec, segment, status)
+                       : result_of_program(paths, spec, segment, status);
+}
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,25 @@
+// What became of a trial's process: read from its run folder, its output and how it ended.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/launch/process.h"
+#include "lockstep/sweep/sweep_folder.h"
+
+namespace lockstep::sweep {
+
+struct TrialResult {
+  std::optional<Outcome> outcome{};  ///< nothing: it was lost, and is trained again
+  std::string lost{};                ///< why
+  double seconds = 0;                ///< of training, as far as the run knows
+  std::string weights_hash{};
+};
+
+TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+                      const launch::End& end);
+
+/// The value in the last of the lines that begin with a name: "NAME VALUE", "NAME=VALUE" or "NAME: VALUE".
+std::optional<double> named_value(std::string_view output, std::string_view name);
+
+}  // namespace lockstep::sweep

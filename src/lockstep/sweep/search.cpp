@@ -1,0 +1,202 @@
+#include "lockstep/sweep/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::sweep {
+namespace {
+
+constexpr size_t kLeastForMedian = 5;
+
+double median_of(std::vector<double> values) {
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
+  const double upper = values[middle];
+  if (values.size() % 2 == 1) return upper;
+  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) /
+         2;
+}
+
+bool has_result(TrialState state) {
+  return state == TrialState::ended || state == TrialState::early || state == TrialState::stopped;
+}
+
+}  // namespace
+
+Search::Search(const Space& space, const SearchOptions& options)
+    : space_(space),
+      options_(options),
+      sampler_(make_sampler(space, options.sampler)),
+      count_(options.count) {
+  if (space.size() == 0)
+    throw Error(ErrorCode::invalid_option, "the sweep searches no parameter",
+                "name one before --, as in --learning-rate 0.001..0.1:log");
+  if (const auto most = sampler_->most_trials()) count_ = std::min(count_ == 0 ? *most : count_, *most);
+  if (count_ <= 0) throw Error(ErrorCode::invalid_option, "the sweep has no trials", "--count says how many");
+  if (options.stop != StopRule::none && options.first_rung <= 0)
+    throw Error(ErrorCode::invalid_option,
+                std::string("--stop-rule ") + enum_names(options.stop)[static_cast<size_t>(options.stop)] +
+                    " needs the steps of its first rung",
+                "--first-rung 30 judges trials after 30 steps, 90, 270 and so on");
+}
+
+int64_t Search::width() const {
+  if (options_.stop != StopRule::none) return std::max<int64_t>(1, options_.lag);
+  return sampler_->learns() ? options_.lag + 1 : count_;
+}
+
+int64_t Search::rung_steps(size_t rung) const {
+  double steps = static_cast<double>(options_.first_rung);
+  for (size_t i = 0; i < rung; ++i) steps *= static_cast<double>(options_.reduction);
+  return static_cast<int64_t>(std::min(steps, 1e15));
+}
+
+std::vector<Segment> Search::under_way() {
+  fill();
+  std::vector<Segment> segments;
+  for (const Flight& flight : flights_) segments.push_back(flight.segment);
+  return segments;
+}
+
+std::optional<Segment> Search::next() {
+  fill();
+  if (flights_.empty()) return std::nullopt;
+  return flights_.front().segment;
+}
+
+void Search::fill() {
+  while (static_cast<int64_t>(flights_.size()) < width()) {
+    if (options_.stop == StopRule::asha && promote()) continue;
+    if (!begin_trial()) return;
+  }
+}
+
+// From the highest rung down: the best trial there that has not gone on yet, if it is in the top part.
+bool Search::promote() {
+  size_t rungs = 0;
+  for (const Trial& trial : trials_) rungs = std::max(rungs, trial.at_rungs.size());
+  for (size_t rung = rungs; rung-- > 0;) {
+    std::vector<Trial*> there;
+    for (Trial& trial : trials_) {
+      if (trial.at_rungs.size() > rung) there.push_back(&trial);
+    }
+    std::stable_sort(there.begin(), there.end(), [&](const Trial* a, const Trial* b) {
+      return loss_of(a->at_rungs[rung]) < loss_of(b->at_rungs[rung]);
+    });
+    there.resize(there.size() / static_cast<size_t>(options_.reduction));
+    for (Trial* trial : there) {
+      if (trial->state != TrialState::waiting || trial->at_rungs.size() != rung + 1) continue;
+      trial->promoted = static_cast<int64_t>(rung) + 1;
+      give_out(*trial);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Search::begin_trial() {
+  const auto number = static_cast<int64_t>(trials_.size());
+  if (number >= count_) return false;
+  Trial trial{.number = number};
+  trial.point = sampler_->suggest(number, observations_before(number));
+  trials_.push_back(std::move(trial));
+  give_out(trials_.back());
+  return true;
+}
+
+std::vector<Observation> Search::observations_before(int64_t number) const {
+  std::vector<Observation> observations;
+  if (!sampler_->learns()) return observations;
+  for (const Trial& trial : trials_) {
+    if (trial.number >= number || trial.state == TrialState::failed) continue;
+    Observation one{.trial = trial.number, .point = trial.point};
+    if (trial.state == TrialState::ended || trial.state == TrialState::stopped) {
+      one.state = Observation::State::ended;
+    } else if (trial.state == TrialState::early || !trial.at_rungs.empty()) {
+      one.state = Observation::State::early;
+    }
+    if (one.state != Observation::State::pending) one.loss = loss_of(trial.value);
+    one.step = trial.step;
+    observations.push_back(std::move(one));
+  }
+  return observations;
+}
+
+void Search::give_out(Trial& trial) {
+  Segment segment{.trial = trial.number};
+  double duration = 1;
+  if (options_.stop != StopRule::none) {
+    const int64_t rung = rung_steps(trial.at_rungs.size());
+    if (trial.total_steps == 0 || rung < trial.total_steps) segment.until = rung;
+    duration = static_cast<double>((segment.until > 0 ? rung : trial.total_steps) - trial.step);
+  }
+  trial.state = TrialState::running;
+  const Flight flight{now_ + duration, given_out_++, segment};
+  flights_.insert(std::upper_bound(flights_.begin(), flights_.end(), flight), flight);
+}
+
+void Search::tell(const Segment& segment, const Outcome& outcome) {
+  const auto flight = std::find_if(flights_.begin(), flights_.end(),
+                                   [&](const Flight& one) { return one.segment == segment; });
+  if (flight == flights_.end() || (!options_.free && flight != flights_.begin()))
+    throw Error(ErrorCode::internal,
+                "an outcome of trial " + std::to_string(segment.trial) + " was told out of turn");
+  now_ = std::max(now_, flight->end);
+  flights_.erase(flight);
+  Trial& trial = trials_[static_cast<size_t>(segment.trial)];
+  trial.state = outcome.state;
+  trial.value = outcome.value;
+  trial.step = outcome.step;
+  trial.total_steps = outcome.total_steps;
+  trial.error = outcome.error;
+  if (trial.state != TrialState::failed && !std::isfinite(trial.value)) {
+    trial.state = TrialState::failed;
+    if (trial.error.empty()) trial.error = "its result is not a number";
+  }
+  if (trial.state == TrialState::waiting) tell_rung(trial);
+  if (flights_.empty()) fill();
+  if (!flights_.empty()) return;
+  for (Trial& one : trials_) {  // nothing goes on any more
+    if (one.state == TrialState::waiting) one.state = TrialState::early;
+  }
+}
+
+void Search::tell_rung(Trial& trial) {
+  trial.at_rungs.push_back(trial.value);
+  if (options_.stop == StopRule::asha) return;
+  if (goes_on(trial)) {
+    give_out(trial);
+  } else {
+    trial.state = TrialState::early;
+  }
+}
+
+bool Search::goes_on(const Trial& trial) const {
+  const size_t rung = trial.at_rungs.size() - 1;
+  std::vector<double> others;
+  for (const Trial& other : trials_) {
+    if (other.number != trial.number && other.at_rungs.size() > rung)
+      others.push_back(loss_of(other.at_rungs[rung]));
+  }
+  return others.size() < kLeastForMedian || loss_of(trial.value) <= median_of(std::move(others));
+}
+
+const Trial* Search::best() const {
+  const Trial* best = nullptr;
+  for (const Trial& trial : trials_) {
+    if (!has_result(trial.state) || std::isnan(trial.value)) continue;
+    if (best == nullptr) {
+      best = &trial;
+      continue;
+    }
+    const bool full = trial.state == TrialState::ended, best_full = best->state == TrialState::ended;
+    if (full != best_full ? full : loss_of(trial.value) < loss_of(best->value)) best = &trial;
+  }
+  return best;
+}
+
+}  // namespace lockstep::sweep

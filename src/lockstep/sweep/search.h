@@ -1,0 +1,130 @@
+// Which trial is trained next and how far. A search knows nothing of processes or clocks: it counts its time
+// in steps of trials, and behaves as if `lag` virtual workers trained them. So it asks for the same trials,
+// and stops the same ones, however many are trained side by side and in whatever order they end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/sweep/sampler.h"
+
+namespace lockstep::sweep {
+
+/// Whether trials that do badly end before their full length.
+enum class StopRule {
+  none,
+  asha,   ///< at each rung the best 1 / reduction of the trials go on (Li et al. 2020)
+  median  ///< a trial that is worse than the median of earlier trials at a rung ends
+};
+constexpr std::array<const char*, 3> enum_names(StopRule) { return {"none", "asha", "median"}; }
+
+struct SearchOptions {
+  SamplerChoice sampler{};
+  int64_t count = 20;
+  int64_t lag = 8;
+  bool maximize = true;
+  StopRule stop = StopRule::none;
+  int64_t first_rung = 0;  ///< steps
+  int64_t reduction = 3;
+  bool free = false;  ///< outcomes may be told in any order
+};
+
+enum class TrialState {
+  waiting,  ///< paused at a rung, or not begun
+  running,  ///< a segment of it was given out
+  ended,    ///< trained in full
+  early,    ///< the stop rule has ended it
+  stopped,  ///< a person has ended it
+  failed
+};
+constexpr std::array<const char*, 6> enum_names(TrialState) {
+  return {"waiting", "running", "ended", "early", "stopped", "failed"};
+}
+
+/// What became of a segment.
+struct Outcome {
+  TrialState state = TrialState::ended;  ///< waiting: it is paused at the rung; not running or early
+  double value = kAbsent;                ///< what is searched for; the best so far of a trial that is paused
+  int64_t step = 0;                      ///< up to which it was trained
+  int64_t total_steps = 0;               ///< of its full length; 0: not known
+  std::string error{};
+};
+
+struct Trial {
+  int64_t number = 0;
+  Point point{};
+  TrialState state = TrialState::waiting;
+  double value = kAbsent;
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  std::string error{};
+  std::vector<double> at_rungs{};  ///< its value at each rung that it has reached
+  int64_t promoted = 0;            ///< rungs from which it went on
+};
+
+/// Steps [.., until] of a trial; until 0: to its end.
+struct Segment {
+  int64_t trial = 0;
+  int64_t until = 0;
+  auto operator<=>(const Segment&) const = default;
+};
+
+/// One thread.
+class Search {
+ public:
+  /// Throws invalid_option for a space or options that do not go together.
+  Search(const Space& space, const SearchOptions& options);
+
+  /// Gives out the segments that can be trained now, the most urgent first: those that were given out before
+  /// and have no outcome yet, too.
+  std::vector<Segment> under_way();
+
+  /// The segment whose outcome is told next. Nothing if the search is over. With Options::free any segment
+  /// under way may be told.
+  std::optional<Segment> next();
+
+  void tell(const Segment& segment, const Outcome& outcome);
+
+  const std::vector<Trial>& trials() const { return trials_; }
+  /// The best trial that has a result; those that were trained in full count before others.
+  const Trial* best() const;
+  const Space& space() const { return space_; }
+  int64_t count() const { return count_; }
+  /// How many segments can be under way at once.
+  int64_t width() const;
+
+ private:
+  struct Flight {
+    double end = 0;  // virtual time
+    int64_t order = 0;
+    Segment segment;
+    auto operator<=>(const Flight& other) const {
+      return std::pair(end, order) <=> std::pair(other.end, other.order);
+    }
+  };
+  void fill();
+  bool promote();
+  bool begin_trial();
+  void give_out(Trial& trial);
+  void tell_rung(Trial& trial);
+  bool goes_on(const Trial& trial) const;
+  int64_t rung_steps(size_t rung) const;
+  double loss_of(double value) const { return options_.maximize ? -value : value; }
+  std::vector<Observation> observations_before(int64_t trial) const;
+
+  Space space_;
+  SearchOptions options_;
+  std::unique_ptr<Sampler> sampler_;
+  int64_t count_ = 0;
+  std::vector<Trial> trials_;
+  std::vector<Flight> flights_;
+  double now_ = 0;
+  int64_t given_out_ = 0;
+};
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,131 @@
+#include "lockstep/sweep/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <gmock/gmock.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/seed.h"
+
+namespace lockstep::sweep {
+namespace {
+
+Space space_of_two() {
+  Space space;
+  space.add("x", "0.0..1.0");
+  space.add("c", "a,b,c");
+  return space;
+}
+
+constexpr int64_t kFullSteps = 100;
+
+// A training whose result is known: it nears its best like 1 / steps.
+Outcome train(const Trial& trial, const Segment& segment) {
+  const int64_t step = segment.until > 0 ? std::min(segment.until, kFullSteps) : kFullSteps;
+  const double best = 1 - std::pow(trial.point[0] - 0.3, 2) - 0.1 * trial.point[1];
+  return {.state = step < kFullSteps ? TrialState::waiting : TrialState::ended,
+          .value = best - 1 / static_cast<double>(step),
+          .step = step,
+          .total_steps = kFullSteps};
+}
+
+// Trains `places` segments at once; which of them ends next is random.
+std::vector<std::string> table_of(const SearchOptions& options, size_t places, uint64_t seed) {
+  Search search(space_of_two(), options);
+  Random random(seed);
+  std::map<Segment, Outcome> ended;
+  std::vector<Segment> running;
+  while (search.next()) {
+    for (const Segment& segment : search.under_way()) {
+      const bool is_begun =
+          ended.contains(segment) || std::find(running.begin(), running.end(), segment) != running.end();
+      if (!is_begun && running.size() < places) running.push_back(segment);
+    }
+    const auto one = running.begin() + static_cast<std::ptrdiff_t>(random.below(running.size()));
+    ended[*one] = train(search.trials()[static_cast<size_t>(one->trial)], *one);
+    running.erase(one);
+    for (auto next = search.next(); next && ended.contains(*next); next = search.next())
+      search.tell(*next, ended[*next]);
+  }
+  std::vector<std::string> table;
+  for (const Trial& trial : search.trials())
+    table.push_back(std::to_string(trial.point[0]) + " " + std::to_string(trial.point[1]) + " " +
+                    enum_names(trial.state)[static_cast<size_t>(trial.state)] + " " +
+                    std::to_string(trial.step) + " " + std::to_string(trial.value));
+  table.push_back("best " + std::to_string(search.best()->number));
+  return table;
+}
+
+class SearchOfAnyWidth : public testing::TestWithParam<std::pair<SearchKind, StopRule>> {};
+
+TEST_P(SearchOfAnyWidth, GivesOneTable) {
+  const auto [kind, stop] = GetParam();
+  const SearchOptions options{.sampler = {.kind = kind, .seed = 5},
+                              .count = 40,
+                              .stop = stop,
+                              .first_rung = stop == StopRule::none ? 0 : 4};
+  const auto expected = table_of(options, 1, 1);
+  EXPECT_GE(expected.size(), 16u);
+  for (const size_t places : {2, 3, 8, 20}) EXPECT_EQ(table_of(options, places, places), expected) << places;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SearchOfAnyWidth,
+                         testing::Values(std::pair{SearchKind::grid, StopRule::none},
+                                         std::pair{SearchKind::random, StopRule::none},
+                                         std::pair{SearchKind::sobol, StopRule::asha},
+                                         std::pair{SearchKind::tpe, StopRule::none},
+                                         std::pair{SearchKind::tpe, StopRule::asha},
+                                         std::pair{SearchKind::tpe, StopRule::median}));
+
+TEST(Search, ATrialSeesThoseMoreThanTheLagBefore) {
+  Search search(space_of_two(), {.count = 10, .lag = 3});
+  EXPECT_EQ(search.under_way().size(), 4u);  // trial 3 needs none, trial 4 needs trial 0
+  search.tell({0, 0}, {.value = 1});
+  EXPECT_EQ(search.under_way().back(), (Segment{4, 0}));
+  EXPECT_THROW(search.tell({2, 0}, {.value = 1}), Error);
+}
+
+TEST(Search, AshaTrainsFewTrialsInFull) {
+  Search search(space_of_two(), {.sampler = {.kind = SearchKind::random, .seed = 1},
+                                 .count = 27,
+                                 .stop = StopRule::asha,
+                                 .first_rung = 10});
+  int64_t steps = 0;
+  while (const auto next = search.next()) {
+    const Trial before = search.trials()[static_cast<size_t>(next->trial)];
+    const Outcome outcome = train(before, *next);
+    steps += outcome.step - before.step;
+    search.tell(*next, outcome);
+  }
+  int64_t full = 0;
+  double best = 0;
+  for (const Trial& trial : search.trials()) {
+    full += trial.state == TrialState::ended;
+    best = std::max(best, train(trial, {}).value);
+    EXPECT_NE(trial.state, TrialState::waiting);
+  }
+  EXPECT_GE(full, 1);
+  EXPECT_LT(full, 9);
+  EXPECT_LT(steps, 27 * kFullSteps * 4 / 10);
+  EXPECT_NEAR(search.best()->value, best, 0.003);
+}
+
+TEST(Search, AFailedTrialIsNoResult) {
+  Search search(space_of_two(), {.count = 2, .lag = 0});
+  search.tell(*search.next(), {.value = std::nan("")});
+  EXPECT_EQ(search.trials()[0].state, TrialState::failed);
+  EXPECT_EQ(search.best(), nullptr);
+  search.tell(*search.next(), {.value = 0.5});
+  EXPECT_EQ(search.best()->number, 1);
+  EXPECT_FALSE(search.next());
+}
+
+TEST(Search, RefusesAStopRuleWithoutARung) {
+  EXPECT_THROW(Search(space_of_two(), {.stop = StopRule::asha}), Error);
+  EXPECT_THROW(Search(Space{}, {}), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::sweep

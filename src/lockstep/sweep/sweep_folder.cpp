@@ -1,0 +1,261 @@
+#include "lockstep/sweep/sweep_folder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
+#include "lockstep/jobs/job_lock.h"
+#include "lockstep/record/known_part.h"
+#include "lockstep/record/state.h"
+#include "lockstep/record/status_file.h"
+
+namespace lockstep::sweep {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+
+std::string four_digits(int64_t number) {
+  std::string text = std::to_string(number);
+  return text.size() < 4 ? std::string(4 - text.size(), '0') + text : text;
+}
+
+// The lines that have an end.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    if (end == std::string_view::npos) break;
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+struct Note {
+  int64_t trial = 0;
+  std::string text{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("trial", self.trial, "");
+    field("text", self.text, "");
+  };
+};
+
+template <Described T>
+std::vector<T> read_lines(const std::filesystem::path& file) {
+  std::vector<T> values;
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return values;
+  const std::string text = read_file(file, kMostBytes);
+  for (const std::string_view line : lines_of(text)) {
+    try {
+      read_json(record::known_part<T>(parse_json(line)), values.emplace_back(), "");
+    } catch (const std::exception& error) {
+      throw Error(ErrorCode::corrupt_data, quote(file.string()) + " is damaged: line " +
+                                               std::to_string(values.size()) + ": " + error.what());
+    }
+  }
+  return values;
+}
+
+void append_line(OpenFile& file, const Json& json) {
+  file.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void apply(const LogLine& line, Row& row) {
+  switch (line.kind) {
+    case LogKind::begin:
+      row.state = TrialState::running;
+      row.parameters.clear();
+      for (const std::string& one : line.parameters)
+        row.parameters.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
+      break;
+    case LogKind::outcome: {
+      const Outcome outcome = outcome_of(line);
+      row.state = outcome.state;
+      row.value = line.value;
+      row.step = outcome.step;
+      row.total_steps = outcome.total_steps;
+      row.seconds = line.seconds.value_or(0);
+      row.error = outcome.error;
+      row.weights_hash = line.weights_hash.value_or("");
+      break;
+    }
+    case LogKind::lost:
+      break;
+    case LogKind::early:
+      row.state = TrialState::early;
+      break;
+    case LogKind::restart:
+      row = {.trial = row.trial, .parameters = row.parameters};
+      break;
+  }
+}
+
+}  // namespace
+
+std::filesystem::path SweepPaths::trial(int64_t number) const {
+  return folder / "trials" / four_digits(number);
+}
+
+std::filesystem::path SweepPaths::output(int64_t number) const {
+  return folder / "trials" / (four_digits(number) + ".out");
+}
+
+std::string SweepSpec::metric() const {
+  if (!options.metric.empty()) return options.metric;
+  return trains() ? "best_accuracy" : "result";
+}
+
+bool SweepSpec::maximizes() const {
+  if (options.goal != Goal::auto_) return options.goal == Goal::maximize;
+  const std::string name = lower(metric());
+  return name.find("loss") == std::string::npos && name.find("error") == std::string::npos;
+}
+
+SearchOptions SweepSpec::search() const {
+  const bool is_grid = options.search == SearchKind::grid;
+  return {.sampler = {.kind = options.search,
+                      .seed = static_cast<uint64_t>(options.seed),
+                      .grid_steps = options.grid_steps},
+          .count = options.count == 0 && !is_grid ? 20 : options.count,
+          .lag = options.lag,
+          .maximize = maximizes(),
+          .stop = options.stop_rule,
+          .first_rung = options.first_rung,
+          .reduction = options.reduction,
+          .free = options.free};
+}
+
+SweepSpec spec_from_json(const Json& json, const std::string& where) {
+  if (!json.is_object() || !json.contains("command") || !json.contains("parameters"))
+    throw Error(ErrorCode::invalid_option, where + " is no sweep: it needs a command and parameters",
+                R"({"command": ["train", "FOLDER"], "parameters": {"learning-rate": "0.001..0.1:log"}})");
+  SweepSpec spec;
+  Json options = Json::object();
+  for (const auto& [key, value] : json.items()) {
+    if (key == "command") {
+      if (!value.is_array() || value.empty())
+        throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
+      for (const Json& word : value) {
+        if (!word.is_string())
+          throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
+        spec.command.push_back(word.get<std::string>());
+      }
+    } else if (key == "parameters") {
+      spec.space = Space::from_json(value);
+    } else if (key == "working_folder" && value.is_string()) {
+      spec.working_folder = value.get<std::string>();
+    } else {
+      options[key] = value;
+    }
+  }
+  read_json(options, spec.options, where);
+  return spec;
+}
+
+SweepSpec read_spec(const SweepPaths& paths) {
+  std::error_code none;
+  if (!std::filesystem::exists(paths.spec(), none))
+    throw Error(ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep",
+                "name the --output folder of lockstep sweep");
+  try {
+    return spec_from_json(parse_json(read_file(paths.spec(), kMostBytes)), quote(paths.spec().string()));
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::corrupt_data, quote(paths.spec().string()) + " is damaged: " + error.what());
+  }
+}
+
+void write_spec(const SweepPaths& paths, const SweepSpec& spec) {
+  Json json = lockstep::to_json(spec.options);
+  json["command"] = spec.command;
+  json["working_folder"] = spec.working_folder;
+  json["parameters"] = spec.space.to_json();
+  write_file_atomic(paths.spec(), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& asked) {
+  if (had.command != asked.command) return "its command is " + join(had.command, " ");
+  if (had.space.to_json() != asked.space.to_json()) return "it searches other parameters";
+  const Json of_had = lockstep::to_json(had.options), of_asked = lockstep::to_json(asked.options);
+  for (const char* name : {"search", "seed", "grid-steps", "metric", "goal", "stop-rule", "first-rung",
+                           "reduction", "lag", "free"}) {
+    if (of_had[name] != of_asked[name]) return "its --" + std::string(name) + " is " + of_had[name].dump();
+  }
+  return std::nullopt;
+}
+
+std::vector<LogLine> read_log(const SweepPaths& paths) { return read_lines<LogLine>(paths.log()); }
+
+LogWriter::LogWriter(const SweepPaths& paths) : file_(paths.log(), O_RDWR | O_CREAT | O_APPEND) {
+  const std::string text = read_file(paths.log(), kMostBytes);
+  const size_t end = text.rfind('\n');
+  const auto complete = static_cast<off_t>(end == std::string::npos ? 0 : end + 1);
+  if (static_cast<size_t>(complete) < text.size() && ::ftruncate(file_.get(), complete) != 0)
+    throw errno_error(errno, "cut", paths.log().string());
+}
+
+void LogWriter::write(LogLine line) {
+  line.time = now_seconds();
+  append_line(file_, lockstep::to_json(line));
+}
+
+Outcome outcome_of(const LogLine& line) {
+  return {.state = line.state.value_or(TrialState::failed),
+          .value = line.value.value_or(kAbsent),
+          .step = line.step.value_or(0),
+          .total_steps = line.total_steps.value_or(0),
+          .error = line.text.value_or("")};
+}
+
+const Row* Table::best() const {
+  const Row* best = nullptr;
+  const double sign = spec.maximizes() ? -1 : 1;
+  for (const Row& row : rows) {
+    const bool full = row.state == TrialState::ended;
+    if (!row.value || !(full || row.state == TrialState::early || row.state == TrialState::stopped)) continue;
+    const bool best_full = best != nullptr && best->state == TrialState::ended;
+    if (best == nullptr || (full != best_full ? full : sign * *row.value < sign * *best->value)) best = &row;
+  }
+  return best;
+}
+
+Table read_table(const SweepPaths& paths) {
+  Table table{.spec = read_spec(paths)};
+  std::map<int64_t, Row> rows;
+  for (const LogLine& line : read_log(paths)) {
+    Row& row = rows.try_emplace(line.trial, Row{.trial = line.trial}).first->second;
+    apply(line, row);
+  }
+  for (Note& note : read_lines<Note>(paths.notes())) {
+    if (const auto row = rows.find(note.trial); row != rows.end()) row->second.note = std::move(note.text);
+  }
+  table.is_going_on = jobs::is_held(paths.lock());
+  for (auto& [number, row] : rows) {
+    if (row.state == TrialState::running) {
+      if (!table.is_going_on) row.state = TrialState::waiting;
+      if (const auto status = record::read_status(paths.trial(number))) {
+        row.step = status->step;
+        row.total_steps = status->total_steps;
+      }
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
+  const Table table = read_table(paths);
+  if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
+    throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial),
+                "lockstep sweep show " + paths.folder.string() + " lists them");
+  OpenFile file(paths.notes(), O_WRONLY | O_CREAT | O_APPEND);
+  append_line(file, lockstep::to_json(Note{trial, text}));
+  file.close();
+}
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,129 @@
+// The folder of a sweep: sweep.json says what is searched, log.jsonl what has happened, and trials/0007 is
+// the run folder of a trial. Everything that others know of a sweep is found from these files.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/descriptor.h"
+#include "lockstep/sweep/search.h"
+#include "lockstep/sweep/sweep_options.h"
+
+namespace lockstep::sweep {
+
+/// A value.
+struct SweepPaths {
+  std::filesystem::path folder;
+  std::filesystem::path spec() const { return folder / "sweep.json"; }
+  std::filesystem::path log() const { return folder / "log.jsonl"; }
+  std::filesystem::path notes() const { return folder / "notes.jsonl"; }
+  std::filesystem::path lock() const { return folder / "lock"; }
+  std::filesystem::path requests() const { return folder / "requests"; }
+  std::filesystem::path report() const { return folder / "report.html"; }
+  std::filesystem::path trial(int64_t number) const;
+  std::filesystem::path output(int64_t number) const;  ///< what it wrote to standard output and error
+};
+
+/// sweep.json.
+struct SweepSpec {
+  SweepOptions options{};
+  Space space{};
+  std::vector<std::string> command{};  ///< "train" and its words, or another program
+  std::string working_folder{};
+
+  bool trains() const { return !command.empty() && command.front() == "train"; }
+  std::string metric() const;
+  bool maximizes() const;
+  SearchOptions search() const;
+};
+
+/// Throws not_found if it is no folder of a sweep, corrupt_data.
+SweepSpec read_spec(const SweepPaths& paths);
+void write_spec(const SweepPaths& paths, const SweepSpec& spec);
+/// sweep.json as a user may write it: "command", "parameters" and options by their names. Throws
+/// invalid_option.
+SweepSpec spec_from_json(const Json& json, const std::string& where);
+
+/// What must be the same when a sweep goes on. Nothing if all of it is; else what differs, in words.
+std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& asked);
+
+/// A line of log.jsonl.
+enum class LogKind { begin, outcome, lost, early, restart };
+constexpr std::array<const char*, 5> enum_names(LogKind) {
+  return {"begin", "outcome", "lost", "early", "restart"};
+}
+struct LogLine {
+  LogKind kind = LogKind::begin;
+  double time = 0;
+  int64_t trial = 0;
+  int64_t until = 0;
+  std::optional<TrialState> state{};
+  std::optional<double> value{};
+  std::optional<int64_t> step{};
+  std::optional<int64_t> total_steps{};
+  std::optional<double> seconds{};
+  std::optional<std::string> weights_hash{};
+  std::optional<std::string> text{};      ///< an error, or why it was lost
+  std::vector<std::string> parameters{};  ///< NAME=VALUE
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("kind", self.kind, "");
+    field("time", self.time, "");
+    field("trial", self.trial, "");
+    field("until", self.until, "");
+    field("state", self.state, "");
+    field("value", self.value, "");
+    field("step", self.step, "");
+    field("total_steps", self.total_steps, "");
+    field("seconds", self.seconds, "");
+    field("weights_hash", self.weights_hash, "");
+    field("text", self.text, "");
+    field("parameters", self.parameters, "");
+  };
+};
+
+/// All complete lines. Throws corrupt_data, with the number of the line.
+std::vector<LogLine> read_log(const SweepPaths& paths);
+
+/// Appends to log.jsonl. An incomplete last line, which a killed writer left, is cut off first.
+class LogWriter {
+ public:
+  explicit LogWriter(const SweepPaths& paths);
+  void write(LogLine line);
+
+ private:
+  OpenFile file_;
+};
+
+Outcome outcome_of(const LogLine& line);
+
+/// A row of the sweep's table.
+struct Row {
+  int64_t trial = 0;
+  TrialState state = TrialState::waiting;
+  Assignment parameters{};
+  std::optional<double> value{};
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double seconds = 0;
+  std::string error{};
+  std::string weights_hash{};
+  std::string note{};
+};
+
+struct Table {
+  SweepSpec spec{};
+  std::vector<Row> rows{};
+  bool is_going_on = false;
+  const Row* best() const;
+};
+
+/// From the files alone. Steps of trials that go on are those of their own status.
+Table read_table(const SweepPaths& paths);
+
+/// Adds a note to a trial. Any program, also while the sweep goes on.
+void annotate(const SweepPaths& paths, int64_t trial, const std::string& text);
+
+}  // namespace lockstep::sweep
