@@ -70,6 +70,7 @@ FEATURES = {
     "accumulation in 3 pieces": {"accumulate": 3},
     "4 shards": {"shards": 4},
     "5 shards, accumulation in 2 pieces, clipping": {"shards": 5, "accumulate": 2, "gradient-clip": 0.5},
+    "8 shards, 3 workers, batch norm over the mini-batch": {"shards": 8, "workers": 3, "batch-norm-group": "mini-batch"},
     "normalised by the training images": {"normalize": "mean-std"},
     "class weights": {"class-weights": "balanced"},
     "class weights, 5 shards, accumulation in 2 pieces": {"class-weights": "balanced", "shards": 5, "accumulate": 2},
@@ -168,6 +169,8 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
     optimizer = make_optimizer(model.parameters(), options)
     schedule = make_schedule(optimizer, options, steps_per_epoch, total_steps)
     shards, accumulate = options.get("shards", 1), options.get("accumulate", 1)
+    if options.get("batch-norm-group") == "mini-batch":
+        shards = 1
     pooled = [PooledStatistics(module) for module in model
               if isinstance(module, nn.BatchNorm2d)] if shards * accumulate > 1 else []
     inputs = images.double() / 255

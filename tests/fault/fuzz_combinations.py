@@ -101,7 +101,7 @@ class Combination:
 
     def draw_step(self):
         rng, o = self.rng, self.options
-        o["shards"] = str(rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13]))
+        o["shards"] = str(rng.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 32]))
         o["mini-batch-size"] = str(rng.choice([7, 13, 16, 17, 23, 26, 31, 37] if not self.heavy else [7, 13, 18]))
         o["max-steps"] = str(rng.randint(3, 12) if not self.heavy else rng.randint(3, 5))
         precision = rng.choice(["32-true"] * 5 + ["64-true", "bf16-mixed", "bf16-mixed", "fp16-mixed"])
@@ -174,6 +174,8 @@ class Combination:
             if rng.random() < 0.3:
                 o["outer-optimizer"] = "nesterov"
             o["mini-batch-size"] = str(rng.choice([3, 5, 8]))
+        elif "accumulate" not in o and rng.random() < 0.5:
+            o["batch-norm-group"] = rng.choice(["mini-batch", "mini-batch", "1", "4", "9", "16"])
         if exchange == "powersgd" and rng.random() < 0.5:
             o["powersgd-rank"] = rng.choice(["1", "2"])
         # With these the number of ranks decides the weights, so all variants have the same.

@@ -22,6 +22,8 @@ SETTINGS = {
     "random-resized crops of larger images": ["--augment", "random-resized-crop", "--image-size", "20x20",
                                               "--resize-to", "26x24"],
     "LibTorch's kernels": ["--kernels", "engine"],
+    "batch norm over each shard": ["--batch-norm-group", "1"],
+    "batch norm over the mini-batch": ["--batch-norm-group", "mini-batch", "--mini-batch-size", "27"],
     "avx2": ["--isa", "avx2"],
     "nesterov": ["--nesterov"],
     "adam, piecewise": ["--optimizer", "adam", "--lr-schedule", "piecewise", "--lr-drop-period", "1"],
@@ -61,6 +63,15 @@ SETTINGS = {
 }
 
 
+# Of batch norm: groups of one worker, of several workers, and of unequal shards.
+GROUPS = {
+    "by default": ["--shards", "0", "--mini-batch-size", "64"],
+    "mini-batch": ["--batch-norm-group", "mini-batch"],
+    "one that does not divide": ["--batch-norm-group", "12", "--shards", "7", "--mini-batch-size", "31"],
+    "mini-batch, 64-true": ["--batch-norm-group", "mini-batch", "--precision", "64-true", "--shards", "3"],
+}
+
+
 class SameWeights(runs.TestFolders, unittest.TestCase):
     def outcome(self, setting, workers, again=""):
         output = self.folder / f"{setting}-{workers}{again}"
@@ -96,6 +107,21 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         same = [(a, b) for a in seen for b in seen if a < b and seen[a] == seen[b]]
         # How often the run validates changes nothing; every other setting does.
         self.assertEqual(same, [("digits_cnn", "validate-every 3")])
+
+    def test_groups_of_batch_norm(self):
+        for name, options in GROUPS.items():
+            short = [*runs.SMALL, *options, "--max-steps", "3"]
+            expected = None
+            for workers in runs.some([1, 3, 8], [2, 5]):
+                output = self.folder / f"{name}-{workers}"
+                runs.train(self.digits, output, "--validation", self.held_out, *short, "--workers", workers)
+                expected = expected or runs.weights(output)
+                self.assertEqual(runs.weights(output), expected, f"{name}, {workers} workers")
+            for ranks, workers in runs.some([(3, 1)], [(2, 2), (5, 1)]):
+                output = self.folder / f"{name}-{ranks}-ranks"
+                runs.run("run", "-n", ranks, runs.PROGRAM, "train", self.digits, "--output", output, "--validation",
+                         self.held_out, *short, "--workers", workers)
+                self.assertEqual(runs.weights(output), expected, f"{name}, {ranks} ranks of {workers} workers")
 
     def test_run_to_run(self):
         self.assertEqual(self.outcome("everything", 2, " again")[:2], self.outcome("everything", 2, " and again")[:2])

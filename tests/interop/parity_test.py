@@ -23,6 +23,7 @@ CHOSEN = runs.some([
     ("digits_cnn", "class weights, 5 shards, accumulation in 2 pieces"),
     ("digits_cnn", "warm-up, then cosine"),
     ("digits_cnn", "5 shards, accumulation in 2 pieces, clipping"),
+    ("digits_cnn", "8 shards, 3 workers, batch norm over the mini-batch"),
 ], [
     ("lenet", "sgdm, momentum 0"),
     ("lenet", "rmsprop"),

@@ -33,7 +33,7 @@ constexpr const char* kMostWhole = "9223372036854775807";
 
 bool is_number(const FieldInfo& field) {
   return field.type == "integer" || field.type == "number" || field.type == "integers" ||
-         field.type == "N|auto";
+         field.type.starts_with("N|auto");
 }
 
 void for_each_number(const std::function<void(const Verb& verb, const FieldInfo& field)>& work) {

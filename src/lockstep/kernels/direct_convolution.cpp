@@ -20,6 +20,7 @@
 #include "lockstep/kernels/memory_order.h"
 #include "lockstep/kernels/fused_batch_norm.h"
 #include "lockstep/kernels/fused_relu.h"
+#include "lockstep/kernels/group_batch_norm.h"
 #include "lockstep/kernels/first_derivative.h"
 #include "lockstep/kernels/internal/typed.h"
 #include "lockstep/kernels/shards_together.h"
@@ -269,10 +270,10 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
                       double epsilon, bool cudnn_enabled) {
   const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
   const auto given = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
-  const auto output = fused_batch_norm(
-      input,
-      {given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training},
-      /*relu=*/false);
+  const BatchNormState state{
+      given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training};
+  auto output = fused_batch_norm(input, state, /*relu=*/false);
+  if (!output) output = group_batch_norm(input, state);
   return output ? *output
                 : at::batch_norm(input, weight, bias, running_mean, running_variance, training, momentum,
                                  epsilon, cudnn_enabled);

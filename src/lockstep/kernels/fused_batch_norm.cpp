@@ -36,8 +36,8 @@ bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
          is_float_of(state.running_variance, input.size(1));
 }
 
-/// The values by which a shard is normalised, float [channels] each, one after the other in a row of saved
-/// numbers.
+/// The values by which a group of shards is normalised, float [channels] each, one after the other in a row
+/// of saved numbers.
 struct Normalization {
   static constexpr int64_t kRows = 4;
 
@@ -56,25 +56,23 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
                             const at::Tensor& bias, const BatchNormState* state, bool relu) {
     const Parts parts(input);
     const int64_t channels = parts.channels;
-    const at::Tensor saved = at::empty({parts.shards, Normalization::kRows, channels}, at::kFloat);
-    std::vector<float> deviation(static_cast<size_t>(channels));
+    const at::Tensor saved =
+        at::empty({parts.groups.shards.size(), Normalization::kRows, channels}, at::kFloat);
     const at::Tensor output = at::empty_like(input);
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      const auto& kernels = kernels::channel_kernels<T>();
-      for (int64_t shard = 0; shard < parts.shards; ++shard) {
-        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
-        kernels.moments(parts.of<T>(input, shard), parts.rows, channels, mean, deviation.data());
+      for (size_t group = 0; group < parts.groups.shards.size(); ++group) {
+        const Range shards = parts.groups.shards[group];
+        const Normalization values = parts.normalization(saved, group);
+        parts.is_one_shard(shards) ? normalize_shard<T>(*state, input, parts, shards.begin, values)
+                                   : normalize_group<T>(*state, input, parts, shards, values);
         for (int64_t c = 0; c < channels; ++c) {
-          inverse[c] = 1.0F / std::sqrt(deviation[static_cast<size_t>(c)] / static_cast<float>(parts.rows) +
-                                        static_cast<float>(state->epsilon));
-          scale[c] = data<float>(weight)[c] * inverse[c];
-          shift[c] = data<float>(bias)[c] - mean[c] * scale[c];
+          values.scale[c] = data<float>(weight)[c] * values.inverse[c];
+          values.shift[c] = data<float>(bias)[c] - values.mean[c] * values.scale[c];
         }
-        kernels.transform(parts.of<T>(input, shard), parts.rows, channels, scale, shift, relu,
-                          parts.of<T>(output, shard));
-        move_statistics(*state, mean, deviation, parts.rows);
-        ShardsTogether::keep_statistics(state->running_mean, state->running_variance);
+        kernels::channel_kernels<T>().transform(parts.of<T>(input, shards.begin), parts.rows * shards.count(),
+                                                channels, values.scale, values.shift, relu,
+                                                parts.of<T>(output, shards.begin));
       }
     });
     context->set_materialize_grads(false);
@@ -107,10 +105,12 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     const at::Tensor output = at::empty_like(input);
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      for (int64_t shard = 0; shard < parts.shards; ++shard) {
-        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
-        kernels::channel_kernels<T>().transform(parts.of<T>(input, shard), parts.rows, parts.channels, scale,
-                                                shift, /*relu=*/false, parts.of<T>(output, shard));
+      for (size_t group = 0; group < parts.groups.shards.size(); ++group) {
+        const Range shards = parts.groups.shards[group];
+        const Normalization values = parts.normalization(saved, group);
+        kernels::channel_kernels<T>().transform(parts.of<T>(input, shards.begin), parts.rows * shards.count(),
+                                                parts.channels, values.scale, values.shift, /*relu=*/false,
+                                                parts.of<T>(output, shards.begin));
       }
     });
     return output;
@@ -122,43 +122,26 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     const Parts parts(input);
     const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor input_gradient = at::empty_like(input);
-    const auto channels = static_cast<size_t>(parts.channels);
-    std::vector<float> products(channels), slope(channels), offset(channels);
-    ParameterGradients sum;
+    std::vector<ParameterGradients> of_shards(static_cast<size_t>(parts.shards));
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
-      const auto& kernels = kernels::channel_kernels<T>();
-      sum = tree_sum(0, parts.shards, [&](int64_t shard) {
-        const auto [scale, shift, mean, inverse] = parts.normalization(saved, shard);
-        const ParameterGradients own{at::empty({parts.channels}, at::kFloat),
-                                     at::empty({parts.channels}, at::kFloat)};
-        const T* own_gradient = parts.of<T>(gradient, shard);
-        const T* own_input = parts.of<T>(input, shard);
-        float* shifts = data<float>(own.bias);
-        kernels.gradient_sums(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean, relu,
-                              shifts, products.data());
-        const auto count = static_cast<float>(parts.rows);
-        for (size_t c = 0; c < channels; ++c) {
-          data<float>(own.weight)[c] = products[c] * inverse[c];
-          slope[c] = -scale[c] * inverse[c] * inverse[c] * products[c] / count;
-          offset[c] = -scale[c] * shifts[c] / count;
-        }
-        kernels.input_gradient(own_gradient, own_input, parts.rows, parts.channels, scale, shift, mean,
-                               slope.data(), offset.data(), relu, parts.of<T>(input_gradient, shard));
-        return own;
-      });
+      for (size_t group = 0; group < parts.groups.shards.size(); ++group)
+        group_gradients<T>({gradient, input, input_gradient, relu}, parts, parts.groups.shards[group],
+                           parts.normalization(saved, group), of_shards);
     });
-    return {input_gradient, sum};
+    return {input_gradient,
+            tree_sum(0, parts.shards, [&](int64_t shard) { return of_shards[static_cast<size_t>(shard)]; })};
   }
 
  private:
   static constexpr size_t kInputs = 5;
 
-  // The shards of a batch.
+  // The shards of a batch, and the groups that are normalised together.
   struct Parts {
     int64_t shards = ShardsTogether::count();
+    const NormGroups& groups = ShardsTogether::groups();
     int64_t channels;
-    int64_t rows;  // of each
+    int64_t rows;  // of each shard
 
     explicit Parts(const at::Tensor& batch)
         : channels(batch.size(1)), rows(batch.numel() / channels / shards) {}
@@ -167,10 +150,104 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     T* of(const at::Tensor& batch, int64_t shard) const {
       return data<T>(batch) + shard * rows * channels;
     }
-    Normalization normalization(const at::Tensor& saved, int64_t shard) const {
-      return {data<float>(saved) + shard * Normalization::kRows * channels, channels};
+    Normalization normalization(const at::Tensor& saved, size_t group) const {
+      return {data<float>(saved) + static_cast<int64_t>(group) * Normalization::kRows * channels, channels};
+    }
+    bool is_one_shard(Range group) const { return groups.others == nullptr && group.count() == 1; }
+    // The sums over a group, from those over each of its shards that are in the batch.
+    template <class OfShard>
+    NormSums fold(Range group, NormExchange::Add add, const OfShard& of_shard) const {
+      NormSums sums = fold_tree(group.begin, group.end, of_shard, add);
+      return groups.others == nullptr ? sums : groups.others->fold(std::move(sums), add);
     }
   };
+
+  template <class T>
+  static void normalize_shard(const BatchNormState& state, const at::Tensor& input, const Parts& parts,
+                              int64_t shard, const Normalization& values) {
+    std::vector<float> deviation(static_cast<size_t>(parts.channels));
+    kernels::channel_kernels<T>().moments(parts.of<T>(input, shard), parts.rows, parts.channels, values.mean,
+                                          deviation.data());
+    for (size_t c = 0; c < deviation.size(); ++c)
+      values.inverse[c] =
+          1.0F / std::sqrt(deviation[c] / static_cast<float>(parts.rows) + static_cast<float>(state.epsilon));
+    move_statistics(state, values.mean, deviation, parts.rows);
+    ShardsTogether::keep_statistics(state.running_mean, state.running_variance);
+  }
+
+  template <class T>
+  static void normalize_group(const BatchNormState& state, const at::Tensor& input, const Parts& parts,
+                              Range group, const Normalization& values) {
+    const auto channels = static_cast<size_t>(parts.channels);
+    std::vector<float> mean(channels), deviation(channels);
+    const NormSums all = parts.fold(group, &add_moments, [&](int64_t shard) {
+      kernels::channel_kernels<T>().moments(parts.of<T>(input, shard), parts.rows, parts.channels,
+                                            mean.data(), deviation.data());
+      move_statistics(state, mean.data(), deviation, parts.rows);
+      ShardsTogether::keep_statistics(state.running_mean, state.running_variance);
+      NormSums sums{static_cast<double>(parts.rows)};
+      sums.insert(sums.end(), mean.begin(), mean.end());
+      sums.insert(sums.end(), deviation.begin(), deviation.end());
+      return sums;
+    });
+    for (size_t c = 0; c < channels; ++c) {
+      values.mean[c] = static_cast<float>(all[1 + c]);
+      values.inverse[c] = static_cast<float>(1 / std::sqrt(all[1 + channels + c] / all[0] + state.epsilon));
+    }
+  }
+
+  // What backward reads and writes, of all shards of the batch.
+  struct Batch {
+    const at::Tensor& gradient;
+    const at::Tensor& input;
+    const at::Tensor& input_gradient;
+    bool relu;
+  };
+
+  // Fills in `of_shards` for the group's shards.
+  template <class T>
+  static void group_gradients(const Batch& batch, const Parts& parts, Range group,
+                              const Normalization& values, std::vector<ParameterGradients>& of_shards) {
+    const auto& kernels = kernels::channel_kernels<T>();
+    const auto& [scale, shift, mean, inverse] = values;
+    const auto channels = static_cast<size_t>(parts.channels);
+    std::vector<float> products(channels), slope(channels), offset(channels);
+    const auto sums_of_shard = [&](int64_t shard) {
+      const ParameterGradients own{at::empty({parts.channels}, at::kFloat),
+                                   at::empty({parts.channels}, at::kFloat)};
+      kernels.gradient_sums(parts.of<T>(batch.gradient, shard), parts.of<T>(batch.input, shard), parts.rows,
+                            parts.channels, scale, shift, mean, batch.relu, data<float>(own.bias),
+                            products.data());
+      for (size_t c = 0; c < channels; ++c) data<float>(own.weight)[c] = products[c] * inverse[c];
+      of_shards[static_cast<size_t>(shard)] = own;
+      return data<float>(own.bias);
+    };
+    if (parts.is_one_shard(group)) {
+      const float* shifts = sums_of_shard(group.begin);
+      const auto count = static_cast<float>(parts.rows);
+      for (size_t c = 0; c < channels; ++c) {
+        slope[c] = -scale[c] * inverse[c] * inverse[c] * products[c] / count;
+        offset[c] = -scale[c] * shifts[c] / count;
+      }
+    } else {
+      const NormSums all = parts.fold(group, &add_sums, [&](int64_t shard) {
+        const float* shifts = sums_of_shard(shard);
+        NormSums sums{static_cast<double>(parts.rows)};
+        sums.insert(sums.end(), shifts, shifts + channels);
+        sums.insert(sums.end(), products.begin(), products.end());
+        return sums;
+      });
+      for (size_t c = 0; c < channels; ++c) {
+        const double own_scale = scale[c], own_inverse = inverse[c];
+        offset[c] = static_cast<float>(-own_scale * all[1 + c] / all[0]);
+        slope[c] =
+            static_cast<float>(-own_scale * own_inverse * own_inverse * all[1 + channels + c] / all[0]);
+      }
+    }
+    kernels.input_gradient(parts.of<T>(batch.gradient, group.begin), parts.of<T>(batch.input, group.begin),
+                           parts.rows * group.count(), parts.channels, scale, shift, mean, slope.data(),
+                           offset.data(), batch.relu, parts.of<T>(batch.input_gradient, group.begin));
+  }
 
   static void move_statistics(const BatchNormState& state, const float* mean,
                               const std::vector<float>& deviation, int64_t rows) {
@@ -290,7 +367,7 @@ at::Tensor batch_norm(torch::nn::BatchNorm2dImpl& module, const at::Tensor& inpu
     state.momentum = next_momentum(module);
     return normalized(input, state, relu);
   }
-  ShardsTogether::mix();
+  if (!ShardsTogether::groups().reach_beyond_shards()) ShardsTogether::mix();
   at::Tensor output = module.forward(input);
   return relu ? output.relu_() : output;
 }

@@ -11,14 +11,27 @@ namespace {
 
 thread_local ShardsTogether* innermost_together = nullptr;
 
+NormGroups each_alone(int64_t count) {
+  NormGroups groups;
+  for (int64_t shard = 0; shard < count; ++shard) groups.shards.push_back(single(shard));
+  return groups;
+}
+
 }  // namespace
 
-ShardsTogether::ShardsTogether(int64_t count)
-    : count_(count), outer_(std::exchange(innermost_together, this)) {}
+ShardsTogether::ShardsTogether(int64_t count) : ShardsTogether(count, each_alone(count)) {}
+
+ShardsTogether::ShardsTogether(int64_t count, NormGroups groups)
+    : count_(count), groups_(std::move(groups)), outer_(std::exchange(innermost_together, this)) {}
 
 ShardsTogether::~ShardsTogether() { innermost_together = outer_; }
 
 int64_t ShardsTogether::count() { return innermost_together == nullptr ? 1 : innermost_together->count_; }
+
+const NormGroups& ShardsTogether::groups() {
+  static const NormGroups alone = each_alone(1);
+  return innermost_together == nullptr ? alone : innermost_together->groups_;
+}
 
 void ShardsTogether::mix() {
   if (innermost_together == nullptr) return;
@@ -47,6 +60,21 @@ at::Tensor shard_by_shard(const at::Tensor& batch,
   std::vector<at::Tensor> results = batch.chunk(count);
   for (at::Tensor& shard : results) shard = run(shard);
   return at::cat(results);
+}
+
+void add_moments(NormSums& left, const NormSums& right) {
+  const size_t channels = left.size() / 2;
+  const double count = left[0] + right[0], part = right[0] / count, weight = left[0] * part;
+  for (size_t c = 1; c <= channels; ++c) {
+    const double delta = right[c] - left[c];
+    left[c] += delta * part;
+    left[channels + c] += right[channels + c] + delta * delta * weight;
+  }
+  left[0] = count;
+}
+
+void add_sums(NormSums& left, const NormSums& right) {
+  for (size_t i = 0; i < left.size(); ++i) left[i] += right[i];
 }
 
 ParameterGradients& ParameterGradients::operator+=(const ParameterGradients& other) {

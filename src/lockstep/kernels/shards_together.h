@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/base/share.h"
+#include "lockstep/kernels/norm_groups.h"
 
 namespace lockstep::kernels {
 
@@ -18,13 +19,18 @@ namespace lockstep::kernels {
 /// of equal size, one after the other.
 class ShardsTogether {
  public:
+  /// Batch norms normalise over each shard.
   explicit ShardsTogether(int64_t count);
+  /// Batch norms normalise over these groups.
+  ShardsTogether(int64_t count, NormGroups groups);
   ~ShardsTogether();
   ShardsTogether(const ShardsTogether&) = delete;
   ShardsTogether& operator=(const ShardsTogether&) = delete;
 
   /// The number of shards by the innermost object of this thread; 1 if there is none.
   static int64_t count();
+  /// The groups by the innermost object of this thread; one of one shard if there is none.
+  static const NormGroups& groups();
   /// The number of samples in each shard of a batch of `samples` samples. A layer that decides by the size of
   /// its batch must use this size.
   static int64_t samples_of_each(int64_t samples) { return samples / count(); }
@@ -51,6 +57,7 @@ class ShardsTogether {
   void keep(const at::Tensor& buffer);
 
   int64_t count_;
+  NormGroups groups_;
   bool mixed_ = false;
   std::map<const void*, Statistics> statistics_;  // by the buffer's memory
   ShardsTogether* outer_;

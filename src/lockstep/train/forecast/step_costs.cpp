@@ -229,8 +229,10 @@ class StepMeasurement {
       for (int64_t round = 0; round < kExchangeRounds; ++round) {
         exchange.begin(share, own.count(), shards);
         const auto start = Clock::now();
-        for (int64_t shard = own.begin; shard < own.end; ++shard)
-          exchange.take(share, single(shard), runner->gradients());
+        for (Range node{own.begin, own.begin}; node.begin < own.end; node.begin = node.end) {
+          node.end = node.begin + together(*runner, {node.begin, own.end}, shards);
+          exchange.take(share, node, runner->gradients());
+        }
         if (round > 0) adding += seconds_since(start);
         group.barrier();  // the wait of threads that add less is not part of the exchange
         const auto added = Clock::now();
@@ -253,10 +255,15 @@ class StepMeasurement {
     fill(costs_.exchange, threads, exchange_seconds.front());
   }
 
+  // How many of the shards `own` are computed first, as one batch.
+  int64_t together(const ShardRunner& runner, Range own, int64_t shards) const {
+    return comm::node_from(own.begin, std::min(own.count(), runner.most_together(shard_.count)), shards)
+        .count();
+  }
+
   // For a worker that has the shards `own` and computes some of them together.
   double seconds_of_shard(ShardRunner& runner, Range own, int64_t shards) const {
-    const int64_t count =
-        comm::node_from(own.begin, std::min(own.count(), runner.most_together(shard_.count)), shards).count();
+    const int64_t count = together(runner, own, shards);
     if (count == 1) return typical_seconds([&] { probe_.train(runner, shard_); }, kSeconds);
     const data::Shard joined = made_up_shard(plan_, count * shard_.count);
     return typical_seconds([&] { probe_.train_together(runner, joined, count); }, kSeconds) /

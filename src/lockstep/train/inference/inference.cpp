@@ -56,7 +56,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   network.learned_count = parameter_count(prototype);
   network.sums_shards = layers_keep_apart(prototype);
   const int64_t shards =
-      options.shards > 0 ? options.shards : default_shards(network, options.mini_batch_size);
+      options.shards > 0 ? options.shards : default_shards_alone(network, options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const auto type = number_type(options.precision);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));

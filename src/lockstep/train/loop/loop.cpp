@@ -16,6 +16,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/gpu.h"
 #include "lockstep/device/memory.h"
+#include "lockstep/train/loop/group_passes.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/loop/training.h"
 #include "lockstep/train/options/number_type.h"
@@ -75,6 +76,11 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
            .averaged_step = setup_.state.averaged_step,
            .last_step = setup_.more_passes ? setup_.plan.length.max_steps : setup_.plan.length.total_steps})),
       shard_queue_(group_.size(), update_->takeover()),
+      step_groups_({.group_samples = setup_.plan.step.batch_norm_group,
+                    .rank = setup_.comm.share(),
+                    .workers = setup_.plan.machine.workers,
+                    .spans_ranks = groups_span_ranks(setup_.plan, setup_.comm.size())},
+                   setup_.comm),
       step_shards_(setup_),
       errors_(setup_.plan, state_, update_->part_names()),
       saver_(setup_, {weights_, *update_, state_, end_, reports_}),
@@ -91,6 +97,7 @@ void Training::share_start() {
 EndReason Training::run() {
   end_.start_clock(state_.seconds);
   state_.pieces = std::max(state_.pieces, setup_.plan.step.accumulate);
+  if (state_.pieces > 1) step_groups_.normalize_pieces();
   update_->begin(state_.step);
   kept_inputs_.open(weights_, prototype_);
   try {
@@ -110,7 +117,12 @@ void Training::work(Share thread) {
   group_.barrier();
   if (worker.is_first()) report_start();
   kept_inputs_.fill(worker);
-  walk(worker);
+  try {
+    walk(worker);
+  } catch (...) {
+    step_groups_.fail();
+    throw;
+  }
 }
 
 void Training::walk(Worker& worker) {
@@ -144,6 +156,7 @@ bool Training::train_step(Worker& worker) {
   worker.times.queue = seconds_since(start);
   do {
     if (batch) compute_shards(worker, *batch);
+    if (end_.gives_up_step()) step_groups_.give_up(worker.thread.rank);
     group_.barrier([&] { agree_and_synchronize(worker.step, batch); });
   } while (computes_again(worker));
   if (end_.ended()) return false;
@@ -187,37 +200,52 @@ std::optional<data::Batch> Training::next_batch(Worker& worker) {
   return batch;
 }
 
-// The worker's own shards, then shards that others have not begun, until the run ends or memory runs out.
+// The worker's parts of groups that span workers, its own shards, then shards that others have not begun,
+// until the run ends or memory runs out.
 void Training::compute_shards(Worker& worker, const data::Batch& batch) {
   if (scales_loss()) worker.runner.set_loss_scale(state_.loss_scale);
-  shard_queue_.offer(worker.thread.rank, batch.shards);
+  StepWork work = step_groups_.divide(batch, worker.thread.rank);
+  shard_queue_.offer(worker.thread.rank, work.free);
   update_->begin_step(worker.thread, batch);
+  for (ShardUnit& unit : work.placed) {
+    if (!compute_or_give_up(worker, unit, work)) return;
+  }
+  if (step_groups_.any() && !batch.shards.empty()) worker.runner.probe(batch.shards.front());
   while (true) {
     const int64_t most =
         batch.shards.empty() ? 1 : update_->most_together(worker.runner, batch.shards.front().count);
-    auto shards = shard_queue_.take(worker.thread.rank, most, batch.shard_count);
-    if (shards.empty()) break;
-    if (setup_.stop.stop_requested()) end_.end_with(EndReason::stopped);
-    if (end_.gives_up_step()) break;
-    try {
-      compute(worker, shards, batch);
-    } catch (...) {
-      const Error error = device::error_of(std::current_exception());
-      if (error.code() != ErrorCode::out_of_memory) throw;
-      if (!errors_.may_split(shards.front().count))
-        throw errors_.out_of_memory(error, shards, batch.shard_count);
-      end_.run_out_of_memory();
-    }
+    ShardUnit unit{shard_queue_.take(worker.thread.rank, most, {batch.shard_count, work.groups})};
+    if (unit.shards.empty() || !compute_or_give_up(worker, unit, work)) break;
   }
 }
 
-// One shard, or a node of the tree.
-void Training::compute(Worker& worker, std::vector<data::Shard>& shards, const data::Batch& batch) {
-  for (data::Shard& shard : shards) kept_inputs_.add_features(*setup_.train, shard, worker.runner);
-  const WorkerShards work{worker.thread, worker.runner, shards, batch, worker.step};
-  const std::span<ShardResult> results = step_shards_.results_of(work.node());
-  update_->compute(work, results);
-  step_shards_.note_worker(work.node(), worker.all.rank);
+// False if the step is given up. The other workers then do not wait for this one's part of a group.
+bool Training::compute_or_give_up(Worker& worker, ShardUnit& unit, const StepWork& work) {
+  if (setup_.stop.stop_requested()) end_.end_with(EndReason::stopped);
+  if (end_.gives_up_step()) return false;
+  try {
+    compute(worker, unit, work);
+    return true;
+  } catch (...) {
+    if (step_groups_.given_up()) return false;
+    const Error error = device::error_of(std::current_exception());
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    if (!errors_.may_split(unit.shards.front().count))
+      throw errors_.out_of_memory(error, unit.shards, work.batch.shard_count);
+    end_.run_out_of_memory();
+    return false;
+  }
+}
+
+// A shard, a node of the tree, or a group of batch norms.
+void Training::compute(Worker& worker, ShardUnit& unit, const StepWork& work) {
+  for (data::Shard& shard : unit.shards) kept_inputs_.add_features(*setup_.train, shard, worker.runner);
+  const GroupPasses passes{*update_, step_groups_, worker.thread, worker.step,
+                           scales_loss() ? state_.loss_scale : 1};
+  const Range node{unit.shards.front().index, unit.shards.back().index + 1};
+  const std::span<ShardResult> results = step_shards_.results_of(node);
+  passes.compute({worker.runner, worker.pass_threads}, unit, work, results);
+  step_shards_.note_worker(node, worker.all.rank);
   for (const ShardResult& result : results) {
     worker.times.forward += result.forward_seconds;
     worker.times.backward += result.backward_seconds;
@@ -229,6 +257,7 @@ void Training::agree_and_synchronize(int64_t step, const std::optional<data::Bat
     end_.end_after(step + 1);
     if (!setup_.more_passes) update_->end_after(step + 1);
   }
+  step_groups_.end_step();
   update_->synchronize(batch ? batch->shard_count : 0);
 }
 
@@ -237,6 +266,7 @@ bool Training::agree() {
   const NextMove move = end_.agree();
   if (move == NextMove::compute_again) {
     state_.pieces *= 2;
+    step_groups_.normalize_pieces();
     saver_.note_pieces();
     shard_queue_.withdraw();
     AutocastScope::forget_casts();
@@ -316,7 +346,14 @@ Worker Training::make_worker(Share thread) {
   return {setup_,
           state_,
           thread,
-          {std::move(instance), weights_, norms_, runner_options(), kept_inputs_.batch_images()}};
+          {std::move(instance), weights_, norms_, runner_options(), [this] { return make_runner(); },
+           kept_inputs_.batch_images()}};
+}
+
+std::unique_ptr<ShardRunner> Training::make_runner() {
+  nn::Instance instance = make_instance(setup_);
+  weights_.alias(instance);
+  return std::make_unique<ShardRunner>(std::move(instance), weights_, norms_, runner_options());
 }
 
 ShardRunnerOptions Training::runner_options() {

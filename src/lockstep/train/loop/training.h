@@ -22,6 +22,7 @@
 #include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/step/shard_queue.h"
 #include "lockstep/train/step/shared_weights.h"
+#include "lockstep/train/step/step_groups.h"
 #include "lockstep/train/update/optimizer.h"
 #include "lockstep/train/update/schedule.h"
 #include "lockstep/train/update/step_update.h"
@@ -63,7 +64,8 @@ class Training {
   bool train_step(Worker& worker);
   std::optional<data::Batch> next_batch(Worker& worker);
   void compute_shards(Worker& worker, const data::Batch& batch);
-  void compute(Worker& worker, std::vector<data::Shard>& shards, const data::Batch& batch);
+  bool compute_or_give_up(Worker& worker, ShardUnit& unit, const StepWork& work);
+  void compute(Worker& worker, ShardUnit& unit, const StepWork& work);
   bool computes_again(Worker& worker);
   StepOutcome update(Worker& worker, const data::Batch& batch, const LossScale& scale);
   void validate(Worker& worker);
@@ -79,6 +81,7 @@ class Training {
   void report_step(const Worker& worker, const Score& score, const LossScale& scale);
 
   Worker make_worker(Share thread);
+  std::unique_ptr<ShardRunner> make_runner();
   ShardRunnerOptions runner_options();
   bool validation_is_due(int64_t step) const;
   bool patience_is_over() const;
@@ -98,6 +101,7 @@ class Training {
   Scoring scoring_;
   std::unique_ptr<StepUpdate> update_;
   ShardQueue shard_queue_;
+  StepGroups step_groups_;
   StepShards step_shards_;
   StepErrors errors_;
   Saver saver_;

@@ -37,6 +37,7 @@ Worker::Worker(const TrainingSetup& training_setup, const RunState& start, Share
       thread(own_thread),
       all(among_all(setup.comm.share(), thread)),
       runner(std::move(parts.instance), parts.weights, parts.norms, std::move(parts.options)),
+      pass_threads(std::move(parts.make_runner)),
       step(start.step) {
   runner.set_pieces(start.pieces);
   if (!setup.plan.data.streamed)

@@ -9,6 +9,7 @@
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/train/loop/run_reports.h"
 #include "lockstep/train/loop/training_setup.h"
+#include "lockstep/train/step/pass_threads.h"
 #include "lockstep/train/step/shard_runner.h"
 
 namespace lockstep::train {
@@ -23,6 +24,7 @@ struct Worker {
     const SharedWeights& weights;
     const std::vector<BatchNormInfo>& norms;
     ShardRunnerOptions options;
+    PassThreads::MakeRunner make_runner;  ///< another runner of this worker
     BatchImages images = BatchImages::wanted;
   };
   /// `start` is where the training stands. `own_thread` counts the workers of this process. Starts to read
@@ -38,6 +40,7 @@ struct Worker {
   Share thread;  ///< of the workers of its process
   Share all;     ///< of the workers of all ranks
   ShardRunner runner;
+  PassThreads pass_threads;
   std::unique_ptr<data::MiniBatchQueue> queue = {};  ///< null if mini-batches are streamed
   int64_t step;                                      ///< steps done, equal on all workers
   StepTimes times = {};                              ///< of this step

@@ -13,6 +13,7 @@
 #include "lockstep/data/sources.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/nn/trained_weights.h"
+#include "lockstep/train/options/batch_norm_group.h"
 #include "lockstep/train/options/choices.h"
 #include "lockstep/train/options/limits.h"
 #include "lockstep/train/options/mini_batch_size.h"
@@ -66,6 +67,7 @@ struct Options {
   Execution execution = Execution::auto_;
   int64_t workers = 0;
   int64_t shards = 0;
+  BatchNormGroup batch_norm_group{};
   std::vector<int64_t> devices{};
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   int64_t prefetch = 0;
@@ -249,6 +251,12 @@ struct Options {
           "number of parts that a mini-batch is cut into; with the same shards the weights are the same for "
           "any number of workers; 0: chosen by network and mini-batch",
           between(0, 65536));
+    field(
+        "batch-norm-group", self.batch_norm_group, weights,
+        "number of samples over which batch norms normalise in training: whole shards, at most this number "
+        "of samples but at least one shard; mini-batch: all of them, as in one process of PyTorch; auto: 16 "
+        "if several shards can be computed at once, else a shard",
+        between(1, kMostSamples));
     field("devices", self.devices, place,
           "GPUs to use, e.g. 0,2; empty: as --execution says; workers are spread over them in turn",
           between(0, 1023));

@@ -14,6 +14,7 @@
 namespace lockstep::train {
 
 struct NetworkPlan;
+struct Plan;
 
 struct Placement {
   std::string device = "cpu";    ///< "cpu" or "cuda"
@@ -49,10 +50,15 @@ at::Device open_device(const std::string& kind, int64_t gpu);
 /// are no GPUs or no nvJPEG.
 const device::JpegDecoder* open_jpeg_decoder(const Placement& placement);
 
-/// The default number of shards of a mini-batch: a function of the network and the mini-batch, never of the
-/// machine. A large network whose gradients are not summed in kernels has fewer: each worker adds the
-/// gradients of its shards, so their cost grows with the number of learnables, and their benefit (cache,
-/// workers) does not.
-int64_t default_shards(const NetworkPlan& network, int64_t mini_batch_size);
+/// Whether workers compute several shards at once, as far as is known without the layers' inputs. Of the plan
+/// only network, data and step are read.
+bool computes_shards_together(const Plan& plan);
+
+/// The default number of shards of a mini-batch: a function of network, options, kind of device and
+/// mini-batch, never of the number of cores or GPUs. If each shard is computed alone, a large network has
+/// fewer: each worker adds the gradients of its shards, so their cost grows with the number of learnables.
+int64_t default_shards(const Plan& plan, const std::string& device, int64_t mini_batch_size);
+/// The same if each shard is computed alone, as in inference.
+int64_t default_shards_alone(const NetworkPlan& network, int64_t mini_batch_size);
 
 }  // namespace lockstep::train

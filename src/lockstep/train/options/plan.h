@@ -32,6 +32,7 @@ struct NetworkPlan {
   bool features_on_disk = false;  ///< in files only, because it does not fit in memory
   bool sums_shards = false;       ///< the gradients of several shards are summed in one kernel
                                   ///< (layers_keep_apart); in no file, because a resumed run keeps its shards
+  int64_t batch_norms = 0;        ///< that are not frozen; in no file
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.name);
@@ -104,6 +105,7 @@ struct StepPlan {
                                      ///< replicas; of sequences in pieces the slots
   int64_t shards = 8;                ///< in averaging mode replicas
   bool scales_with_workers = false;  ///< both, with --scale-with-workers
+  int64_t batch_norm_group = 0;      ///< samples over which a batch norm normalises at most; 0: a shard
   int64_t accumulate = 1;            ///< pieces of a shard
   OutOfMemory out_of_memory = OutOfMemory::error;
   Precision precision = Precision::single;  ///< never auto_
@@ -119,6 +121,7 @@ struct StepPlan {
     field("mini_batch_size", self.mini_batch_size);
     field("shards", self.shards);
     field("scales_with_workers", self.scales_with_workers);
+    field("batch_norm_group", self.batch_norm_group);
     field("accumulate", self.accumulate);
     field("out_of_memory", self.out_of_memory);
     field("precision", self.precision);

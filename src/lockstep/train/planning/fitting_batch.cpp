@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kFewSamples = 4;  // of the measured shards, in each piece of an accumulation
 constexpr int64_t kManySamples = 16;
+constexpr int64_t kFewCores = 8;      // a machine with fewer counts as one with so many
 constexpr int64_t kFewestSteps = 10;  // per epoch
 // The share of the memory that --memory-share leaves free, or of a GPU's. Libraries' scratch memory,
 // fragmentation and the program itself need the rest.
@@ -39,7 +40,8 @@ int64_t filled_shards(const Plan& plan, int64_t shards, int64_t samples) {
 }
 
 int64_t shards_for(const Plan& plan, int64_t samples) {
-  const int64_t shards = plan.step.shards > 0 ? plan.step.shards : default_shards(plan.network, samples);
+  const int64_t shards =
+      plan.step.shards > 0 ? plan.step.shards : default_shards(plan, plan.machine.device, samples);
   return filled_shards(plan, shards, samples);
 }
 
@@ -74,12 +76,12 @@ double step_memory(const Plan& plan, const ShardMemory& shard, int64_t samples) 
   const int64_t shards = shards_for(plan, samples);
   const double in_shard = averages ? static_cast<double>(samples)
                                    : std::ceil(static_cast<double>(samples) / static_cast<double>(shards));
-  const int64_t at_once = on_gpu ? 1 : shards;
+  const int64_t at_once = on_gpu ? 1 : std::min(shards, std::max(kFewCores, plan.machine.cores));
   const double vector = static_cast<double>(plan.network.learned_count * number_bytes(plan.step.precision));
   const double gradients = static_cast<double>(at_once) * vector;
   // Sums of gradients: on a CPU one buffer for each shard, on a GPU one for each level of the tree.
-  const double nodes =
-      vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1 : static_cast<double>(shards));
+  const double nodes = vector * (on_gpu ? std::ceil(std::log2(static_cast<double>(shards))) + 1
+                                        : static_cast<double>(at_once));
   const double weights =
       static_cast<double>(plan.network.parameter_count * number_bytes(plan.step.precision)) +
       vector * static_cast<double>(rule_of(plan.update).state_count() + 1) *
@@ -91,8 +93,9 @@ double step_memory(const Plan& plan, const ShardMemory& shard, int64_t samples) 
   const double read_ahead = on_gpu ? 0
                                    : static_cast<double>(plan.machine.read_ahead + 2) * image * in_shard *
                                          static_cast<double>(shards);
+  const double samples_at_once = on_gpu ? in_shard : in_shard * static_cast<double>(shards);
   return weights + nodes + gradients + read_ahead +
-         kBeyondTensors * static_cast<double>(at_once) * (shard.fixed + shard.each_sample * in_shard);
+         kBeyondTensors * (static_cast<double>(at_once) * shard.fixed + shard.each_sample * samples_at_once);
 }
 
 double least_step_memory(const Plan& plan, const nn::Network& network, double ranks_share) {

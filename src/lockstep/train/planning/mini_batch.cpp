@@ -9,6 +9,10 @@
 namespace lockstep::train {
 namespace {
 
+// Below about 16 samples batch norm makes networks less accurate (Wu and He 2018, "Group Normalization",
+// figure 1); above, a group costs more exchanges between workers.
+constexpr int64_t kSamplesPerNorm = 16;
+
 std::string scaling_reason(const Options& options) {
   return "scaled with the workers from " + field_text(options, "mini-batch-size");
 }
@@ -29,10 +33,11 @@ class MiniBatchChooser {
     choice_.size =
         plan_.data.streamed || plan_.step.tbptt_length > 0 ? plan_.step.mini_batch_size : asked_size();
     choice_.shards = asked_shards();
-    if (choice_.shards == 0) choice_.shards = default_shards(plan_.network, choice_.size);
+    if (choice_.shards == 0) choice_.shards = default_shards(plan_, placement_.device, choice_.size);
     if (averages) choice_.size *= choice_.shards;
     if (plan_.step.scales_with_workers) scale_with_workers();
     if (options_.sample_order != data::SampleOrder::lockstep) deal_as_sampler();
+    choice_.batch_norm_group = batch_norm_group();
     return std::move(choice_);
   }
 
@@ -64,6 +69,7 @@ class MiniBatchChooser {
     asked.machine.device = placement_.device;
     asked.machine.devices = placement_.devices;
     asked.machine.gpu = placement_.gpu;
+    asked.machine.cores = placement_.cores;
     asked.step.shards = asked_shards();
     MemoryBudget budget = memory_budget(asked.machine, options_.memory_share, machine_.inventory);
     if (resident_.choose(asked).use) budget.bytes -= static_cast<double>(resident_bytes(asked));
@@ -72,6 +78,34 @@ class MiniBatchChooser {
     choice_.reason = found.reason + " (the limit is " + budget.words + "); --mini-batch-size " +
                      std::to_string(found.samples) + " gives the same weights elsewhere";
     return found.samples;
+  }
+
+  int64_t batch_norm_group() const {
+    const BatchNormGroup& asked = options_.batch_norm_group;
+    if (!asked.is_auto()) check_batch_norm_group();
+    if (plan_.network.batch_norms == 0) return 0;
+    if (asked.is_mini_batch()) return choice_.size;
+    if (!asked.is_auto()) return asked.samples();
+    return placement_.device == "cpu" && computes_shards_together(plan_) ? kSamplesPerNorm : 0;
+  }
+
+  void check_batch_norm_group() const {
+    const auto refuse = [&](const std::string& what, const std::string& why) {
+      throw Error(ErrorCode::invalid_option,
+                  "--batch-norm-group " + field_text(options_, "batch-norm-group") +
+                      " cannot be combined with " + what + ": " + why,
+                  "leave out one of them");
+    };
+    if (plan_.exchange.averages())
+      refuse("--exchange average", "each replica normalises over its own mini-batch");
+    if (plan_.step.accumulate > 1) refuse("--accumulate", "batch norms normalise over a piece of a shard");
+    if (options_.batch_norm_group.is_mini_batch() && plan_.step.out_of_memory == OutOfMemory::split)
+      refuse("--on-out-of-memory split", "batch norms then normalise over a piece of a shard");
+    if (placement_.device != "cpu") {
+      throw Error(ErrorCode::invalid_option,
+                  "--batch-norm-group works on a CPU only: on a GPU batch norms normalise over a shard",
+                  "--shards N makes shards of the size that you want");
+    }
   }
 
   // Each worker then has as many samples, in as many shards, as one worker alone would have.
@@ -121,6 +155,7 @@ MiniBatchChoice choose_mini_batch(const Prepared& prepared, const Options& optio
 MiniBatchChoice mini_batch_of(const Plan& earlier, const Options& options) {
   MiniBatchChoice choice{.size = earlier.step.mini_batch_size,
                          .shards = earlier.step.shards,
+                         .batch_norm_group = earlier.step.batch_norm_group,
                          .sampler_replicas = earlier.step.sampler_replicas};
   if (options.scale_with_workers != ScaleWithWorkers::none) {
     choice.reason = scaling_reason(options);

@@ -14,13 +14,14 @@ namespace lockstep::train {
 struct MiniBatchChoice {
   int64_t size = 0;  ///< as StepPlan::mini_batch_size
   int64_t shards = 0;
+  int64_t batch_norm_group = 0;  ///< as StepPlan::batch_norm_group
   int64_t sampler_replicas = 0;  ///< as StepPlan::sampler_replicas
   double rate_factor = 1;        ///< multiplies the learning rate
   std::string reason = {};       ///< for the plan; may be empty
 };
 
-/// Resolves --mini-batch-size, --shards, --scale-with-workers and --sample-order. The size of a stream's
-/// mini-batches and the slots of sequences in pieces are already in the plan.
+/// Resolves --mini-batch-size, --shards, --batch-norm-group, --scale-with-workers and --sample-order. The
+/// size of a stream's mini-batches and the slots of sequences in pieces are already in the plan.
 ///   prepared  its network, prototype, and all of its plan but length, record and machine (of which
 ///   read_ahead
 ///             is read)

@@ -45,6 +45,7 @@ void count_learnables(NetworkPlan& plan, const nn::Instance& prototype) {
     if (parameter.requires_grad()) plan.learned_count += parameter.numel();
   }
   plan.sums_shards = layers_keep_apart(prototype);
+  plan.batch_norms = count_batch_norms(prototype);
 }
 
 // --tbptt-length cuts sequences into pieces and carries the recurrent state from piece to piece.

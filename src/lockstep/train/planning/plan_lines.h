@@ -32,6 +32,8 @@ struct PlanReasons {
   std::string workers;
   bool shards_given = false;
   std::string mini_batch;  ///< may be empty
+  bool batch_norm_group_given = false;
+  int64_t ranks = 1;
   bool length_given = false;
   std::string precision;
   std::string cuda_graphs;  ///< why they are used, or not; empty: they were not asked for

@@ -107,6 +107,7 @@ PlanReasons reasons_of(const Options& options, const device::Inventory& inventor
   reasons.test = options.test.empty() ? "given" : "from " + options.test;
   reasons.sorted_by_length = options.sort_by_length;
   reasons.shards_given = options.shards > 0;
+  reasons.batch_norm_group_given = !options.batch_norm_group.is_auto();
   reasons.length_given = options.max_epochs > 0 || options.max_steps > 0;
   reasons.cache_option = options.cache;
   reasons.allowed_bytes =
@@ -257,6 +258,7 @@ class Preparation {
                                  : choose_mini_batch(prepared_, options_, machine_, resident_);
     plan_.step.mini_batch_size = choice.size;
     plan_.step.shards = choice.shards;
+    plan_.step.batch_norm_group = choice.batch_norm_group;
     plan_.step.sampler_replicas = choice.sampler_replicas;
     reasons_.mini_batch = std::move(choice.reason);
     plan_.update.learning_rate = earlier_ != nullptr ? earlier_->update.learning_rate
@@ -357,6 +359,7 @@ class Preparation {
     reasons_.image_bytes = prepared_.train->image_bytes();
     plan_.warnings = plan_warnings(plan_, options_.resume);
     reasons_.dry = dry_;
+    reasons_.ranks = machine_.rank_count(plan_.machine.devices);
     plan_.lines = plan_lines(plan_, prepared_.network, reasons_);
   }
 

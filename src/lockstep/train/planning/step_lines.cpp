@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "lockstep/base/describe.h"
@@ -5,6 +6,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/planning/internal/line_groups.h"
+#include "lockstep/train/step/norm_groups.h"
 #include "lockstep/train/update/optimizer.h"
 
 namespace lockstep::train {
@@ -37,6 +39,28 @@ std::string shards_reason(const Plan& plan, bool given) {
 std::string mini_batch_reason(const StepPlan& step, const std::string& reason) {
   const int64_t used = used_shards(step.shards, step.mini_batch_size);
   return std::to_string(step.mini_batch_size / used) + " per shard" + (reason.empty() ? "" : "; " + reason);
+}
+
+// The groups, and what those cost that span workers.
+std::string batch_norm_reason(const Plan& plan, const PlanReasons& reasons) {
+  const StepPlan& step = plan.step;
+  std::string text = !reasons.batch_norm_group_given ? "by default"
+                     : step.batch_norm_group == step.mini_batch_size
+                         ? "asked for: as one process of PyTorch with the whole mini-batch"
+                         : "asked for";
+  const int64_t shards = used_shards(step.shards, step.mini_batch_size);
+  const std::vector<Range> groups = norm_groups({step.mini_batch_size, shards, step.batch_norm_group});
+  text +=
+      "; " + std::to_string(groups.size()) + (groups.size() == 1 ? " group" : " groups") + " in a mini-batch";
+  const auto spanning = spanning_groups(groups, shards, reasons.ranks, plan.machine.workers);
+  if (spanning.empty()) return text + ", none spans workers";
+  const bool ranks = std::any_of(spanning.begin(), spanning.end(),
+                                 [](const SpanningGroup& group) { return group.spans_ranks; });
+  text += ", " + std::to_string(spanning.size()) + (spanning.size() == 1 ? " spans" : " span") +
+          (ranks ? " ranks or workers" : " workers") + ", which meet " +
+          std::to_string(2 * plan.network.batch_norms * static_cast<int64_t>(spanning.size())) +
+          " times a step";
+  return ranks ? text + "; gradients are not exchanged during backward" : text;
 }
 
 std::string averaging_rule(const ExchangePlan& exchange) {
@@ -111,6 +135,9 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
     lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons.shards_given)});
     lines.push_back({"mini-batch", std::to_string(plan.step.mini_batch_size),
                      mini_batch_reason(plan.step, reasons.mini_batch)});
+    if (plan.step.batch_norm_group > 0)
+      lines.push_back({"batch norm", std::to_string(plan.step.batch_norm_group) + " samples",
+                       batch_norm_reason(plan, reasons)});
   }
   if (plan.step.out_of_memory == OutOfMemory::split)
     lines.push_back(

@@ -136,6 +136,12 @@ std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const
   return info;
 }
 
+int64_t count_batch_norms(const nn::Instance& instance) {
+  int64_t count = 0;
+  for_each_batch_norm(instance, [&](const std::string&, auto&) { ++count; });
+  return count;
+}
+
 BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info)
     : info_(info), instance_(instance) {
   for_each_batch_norm(instance, [&](const std::string&, auto& norm) {

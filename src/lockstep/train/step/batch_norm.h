@@ -49,6 +49,9 @@ struct BatchNormInfo {
 /// because its values would not repeat.
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input);
 
+/// The number of batch norms that are not frozen.
+int64_t count_batch_norms(const nn::Instance& instance);
+
 /// The batch norms of one instance. In training they run with momentum 1, so that their buffers hold the
 /// statistics of the last batch.
 class BatchNorms {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "lockstep/data/mini_batch_queue.h"
@@ -14,6 +15,13 @@ namespace lockstep::train {
 
 /// Whether a thread may compute shards of another thread.
 enum class Takeover { allowed, never };
+
+/// The tree over a mini-batch's shards, and the groups of shards that batch norms normalise together, in
+/// order (norm_groups.h); a group of one shard may be left out.
+struct ShardGroups {
+  int64_t shard_count;
+  std::span<const Range> groups = {};
+};
 
 /// Any thread may call it. The caller has a barrier between two steps.
 class ShardQueue {
@@ -29,8 +37,8 @@ class ShardQueue {
 
   /// The next shards for this thread: its own in order, then a single one, the last shard of the thread that
   /// has most left. Its own shards come several at once, up to `most`, if they have equal sizes and are a
-  /// node of the tree over the mini-batch's shard_count. Empty when all shards are taken.
-  std::vector<data::Shard> take(int64_t thread, int64_t most, int64_t shard_count);
+  /// node of the tree. A group comes as a whole, whatever its size. Empty when all shards are taken.
+  std::vector<data::Shard> take(int64_t thread, int64_t most, const ShardGroups& groups);
 
  private:
   const Takeover takeover_;

@@ -13,7 +13,7 @@ std::vector<data::Shard> shards(int64_t begin, int64_t end) {
 
 std::vector<int64_t> taken_together(ShardQueue& deal, int64_t thread, int64_t most, int64_t shard_count) {
   std::vector<int64_t> indices;
-  for (const data::Shard& shard : deal.take(thread, most, shard_count)) indices.push_back(shard.index);
+  for (const data::Shard& shard : deal.take(thread, most, {shard_count})) indices.push_back(shard.index);
   return indices;
 }
 
@@ -68,6 +68,25 @@ TEST(ShardQueue, OnlyShardsOfOneSizeComeTogether) {
   deal.offer(0, uneven);
   EXPECT_EQ(taken_together(deal, 0, 4, 4), (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(taken_together(deal, 0, 4, 4), (std::vector<int64_t>{2}));
+}
+
+TEST(ShardQueue, AGroupComesAsAWhole) {
+  ShardQueue deal(2);
+  deal.offer(0, shards(0, 4));
+  deal.offer(1, shards(4, 8));
+  const std::vector<Range> groups{{0, 2}, {2, 4}, {4, 6}, {6, 8}};
+  const auto taken = [&](int64_t thread, int64_t most) {
+    std::vector<int64_t> indices;
+    for (const data::Shard& shard : deal.take(thread, most, {8, groups})) indices.push_back(shard.index);
+    return indices;
+  };
+  using Indices = std::vector<int64_t>;
+  EXPECT_EQ(taken(0, 1), (Indices{0, 1})) << "one shard at a time, but the group is not cut";
+  EXPECT_EQ(taken(0, 1), (Indices{2, 3}));
+  EXPECT_EQ(taken(0, 1), (Indices{6, 7})) << "another's groups are taken from the end";
+  EXPECT_EQ(taken(1, 1), (Indices{4, 5}));
+  deal.offer(0, shards(0, 4));
+  EXPECT_EQ(taken(0, 4), (Indices{0, 1, 2, 3})) << "two groups are a node";
 }
 
 TEST(ShardQueue, AStepThatWasBrokenOffLeavesNothing) {

@@ -237,7 +237,7 @@ ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
   ShardResult result;
   const data::Shard& shard = work.shard;
   const int64_t pieces = used_shards(options_.accumulate, shard.count);
-  const kernels::ShardsTogether alone(1);
+  const kernels::ShardsTogether alone = begin_together(1);
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const Range part = part_of(shard.count, pieces, piece);
     const data::Shard own = pieces == 1 ? shard : part_of_shard(shard, part);
@@ -247,10 +247,31 @@ ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
         alone, {&result, 1});
   }
   take_early_ = nullptr;
-  kept_apart_.emplace(shard.count, layers_keep_apart_ && pieces == 1 && !shard.mixed_target.defined() &&
-                                       !shard.class_weights.defined() && !shard.input.defined() &&
-                                       !alone.mixed());
+  kept_apart_.emplace(shard.count, may_go_together(shard) && !alone.mixed());
   return result;
+}
+
+kernels::ShardsTogether ShardRunner::begin_together(int64_t shards) {
+  const auto groups = std::exchange(norm_groups_, std::nullopt);
+  return groups ? kernels::ShardsTogether(shards, *groups) : kernels::ShardsTogether(shards);
+}
+
+bool ShardRunner::may_go_together(const data::Shard& shard) const {
+  return layers_keep_apart_ && options_.accumulate == 1 && !shard.mixed_target.defined() &&
+         !shard.class_weights.defined() && !shard.input.defined();
+}
+
+void ShardRunner::probe(const data::Shard& shard) {
+  if (kept_apart_.contains(shard.count)) return;
+  const kernels::ShardsTogether alone(1);
+  const bool may = may_go_together(shard);
+  if (may) {
+    begin_training(own_);
+    const kernels::SampleSeeds seeds(step_seed(options_.seed, 0), shard.first);
+    const AutocastScope scope = autocast(WeightCasts::renew);
+    output_of(own_, shard, {});
+  }
+  kept_apart_.emplace(shard.count, may && !alone.mixed());
 }
 
 void ShardRunner::set_pieces(int64_t pieces) {
@@ -267,7 +288,7 @@ std::vector<ShardResult> ShardRunner::train_together(const ShardsOfNode& node, i
                                                      int64_t step) {
   begin_training(own_);
   std::vector<ShardResult> results(static_cast<size_t>(node.shards));
-  const kernels::ShardsTogether together(node.shards);
+  const kernels::ShardsTogether together = begin_together(node.shards);
   train_pass({own_, node.joined, target_count, step}, together, results);
   take_early_ = nullptr;
   return results;

@@ -92,6 +92,14 @@ class ShardRunner {
   /// the same bits. gradients() then holds the node's sum.
   std::vector<ShardResult> train_together(const ShardsOfNode& node, int64_t target_count, int64_t step);
 
+  /// Does as much of train() as shows whether each layer keeps shards of this size apart (most_together):
+  /// forward only.
+  void probe(const data::Shard& shard);
+
+  /// In the next train() or train_together(), which must not cut shards into pieces, batch norms normalise
+  /// over these groups; otherwise over each shard.
+  void normalize_over(kernels::NormGroups groups) { norm_groups_ = std::move(groups); }
+
   /// In the last piece of the next train() or train_together() on this runner's own copy, each parameter's
   /// gradient is given to `take` as soon as backward has made it. Parameters without a gradient are left out.
   using TakeGradient = std::function<void(size_t parameter, const at::Tensor& gradient)>;
@@ -134,6 +142,8 @@ class ShardRunner {
     std::unique_lock<std::mutex> turn = {};  // to draw random numbers, until forward is done
   };
   AutocastScope autocast(WeightCasts casts) const;
+  kernels::ShardsTogether begin_together(int64_t shards);
+  bool may_go_together(const data::Shard& shard) const;
   void begin_training(NetworkCopy& copy) const;
   ShardResult train_in_pieces(NetworkCopy& copy, const Work& work);
   /// Nothing, and nothing has happened, if the shard must be trained in the usual way.
@@ -149,7 +159,8 @@ class ShardRunner {
   kernels::DirectConvolutions convolutions_;
   const bool layers_keep_apart_;  // each layer keeps shards apart, as far as is known without its inputs
   RecordedShards recorded_;
-  std::map<int64_t, bool> kept_apart_;  // whether all layers did, by the samples of a shard
+  std::map<int64_t, bool> kept_apart_;              // whether all layers did, by the samples of a shard
+  std::optional<kernels::NormGroups> norm_groups_;  // of the next train()
   double loss_scale_ = 1;
   TakeGradient take_early_;               // of the next train()
   std::unique_ptr<GradientWatch> watch_;  // made at the first hand_over_early()

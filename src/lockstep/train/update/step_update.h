@@ -32,8 +32,10 @@ struct WorkerShards {
   Share thread;         ///< the worker, of those of its process
   ShardRunner& runner;  ///< the worker's
   std::span<const data::Shard> shards;
-  const data::Batch& batch;  ///< their mini-batch
-  int64_t step = 0;          ///< steps done before this one
+  const data::Batch& batch;         ///< their mini-batch
+  int64_t step = 0;                 ///< steps done before this one
+  kernels::NormGroups groups = {};  ///< over which batch norms normalise; none: over each shard
+  bool interleaved = false;         ///< the worker computes other shards at the same time, in turns
 
   Range node() const {
     return {shards.front().index, shards.front().index + static_cast<int64_t>(shards.size())};

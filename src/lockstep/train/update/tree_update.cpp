@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lockstep/train/options/placement.h"
+#include "lockstep/train/step/norm_groups.h"
 
 namespace lockstep::train {
 namespace {
@@ -15,7 +16,7 @@ ExchangeOptions exchange_options(const UpdateParts& parts) {
           .gradient_clip = plan.update.gradient_clip,
           .not_finite = plan.step.precision == Precision::fp16_mixed ? NotFinite::skip : NotFinite::update,
           .in_place = !parts.prototype.layers.empty(),
-          .overlap = plan.exchange.overlap,
+          .overlap = plan.exchange.overlap && !groups_span_ranks(plan, parts.comm.size()),
           .agree = parts.agree};
 }
 
@@ -61,6 +62,7 @@ void TreeUpdate::begin_step(Share thread, const data::Batch& batch) {
 
 // Where backward may write the node's gradients; null where they go to the exchange otherwise.
 std::unique_ptr<kernels::GradientTarget> TreeUpdate::begin_node(const WorkerShards& work) {
+  if (work.interleaved) return nullptr;
   if (exchange_.begin_early(work.thread, work.node())) {
     work.runner.hand_over_early([this, thread = work.thread](size_t parameter, const at::Tensor& gradient) {
       exchange_.take_early(thread, parameter, gradient);
@@ -74,6 +76,7 @@ void TreeUpdate::compute(const WorkerShards& work, std::span<ShardResult> result
   const data::Shard& first = work.shards.front();
   const Range node = work.node();
   const std::unique_ptr<kernels::GradientTarget> target = begin_node(work);
+  if (!work.groups.shards.empty()) work.runner.normalize_over(work.groups);
   if (node.count() > 1) {
     const data::Shard joined = data::joined(work.shards);
     std::ranges::move(work.runner.train_together({joined, node.count()}, work.batch.target_count, work.step),
