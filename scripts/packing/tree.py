@@ -38,6 +38,7 @@ class Build:
         self.version = values["CMAKE_PROJECT_VERSION"]
         self.libtorch = pathlib.Path(values["LOCKSTEP_LIBTORCH"])
         self.arrow = pathlib.Path(values.get("LOCKSTEP_ARROW") or "/nowhere")
+        self.pages = pathlib.Path(values["LOCKSTEP_PAGES"])
         self.torch_version = next(self.libtorch.glob("torch-*.dist-info")).name.split("-")[1].removesuffix(".dist")
 
     def seconds(self):
@@ -94,6 +95,10 @@ class Tree:
                 elf.set_search_path(path, ["."])  # programs' paths would do, but not for tools that read files
         for information in self.build.arrow.glob("pyarrow-*.dist-info/licenses"):
             shutil.copytree(information, self.folder / LICENCES / "pyarrow")
+        # Of what is built into the programs: studio's server, and scripts of its pages.
+        for documents in (pathlib.Path("/usr/share/doc/libboost1.74-dev"),
+                          *self.build.pages.glob("usr/share/doc/node-*")):
+            shutil.copy(documents / "copyright", self.folder / LICENCES / documents.name)
 
     def _foreign_libraries(self):
         """{name: file} of all libraries that the programs load on this machine, directly or through others."""
