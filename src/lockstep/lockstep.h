@@ -33,6 +33,8 @@ using comm::FlagReduction;
 using comm::Reduction;
 using device::gpus;
 using device::GpuStatus;
+using pool::BatchJob;
+using pool::BatchOptions;
 using pool::DataQueue;
 using pool::Future;
 using pool::FutureState;

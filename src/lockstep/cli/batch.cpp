@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -16,6 +15,7 @@
 #include "lockstep/cluster/command.h"
 #include "lockstep/jobs/fetched_files.h"
 #include "lockstep/jobs/local_queue.h"
+#include "lockstep/jobs/surroundings.h"
 
 namespace lockstep::cli {
 namespace {
@@ -74,29 +74,9 @@ struct Batch {
   BatchChoice choice;
   cluster::NamedProfile profile;
   fs::path root;
-  std::vector<std::string> variables;  // of this process, without secrets
-  JobSpec spec{};                      // without name, command and run folder
+  jobs::Surroundings surroundings{};
+  JobSpec spec{};  // without name, command and run folder
 };
-
-bool is_secret(const std::string& name, const std::vector<std::string>& named) {
-  const std::string low = lower(name);
-  for (const char* part : {"key", "secret", "token", "password", "passwd", "credential"}) {
-    if (low.find(part) != std::string::npos) return true;
-  }
-  return std::find(named.begin(), named.end(), name) != named.end();
-}
-
-void take_environment(Batch& batch) {
-  for (char* const* entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    if (is_secret(name, batch.choice.secrets)) {
-      batch.spec.secrets.push_back(name);
-    } else if (is_utf8(text)) {
-      batch.variables.push_back(text);
-    }
-  }
-}
 
 int64_t bytes_in(const std::string& text) {
   const std::string units = "kmgt";
@@ -132,8 +112,7 @@ std::vector<std::string> whole_paths(const std::vector<std::string>& names, cons
 }
 
 Batch batch_of(const Call& call) {
-  Batch batch{
-      .choice = settings_of<BatchChoice>(call), .profile = {}, .root = jobs::jobs_folder(), .variables = {}};
+  Batch batch{.choice = settings_of<BatchChoice>(call), .profile = {}, .root = jobs::jobs_folder()};
   const BatchChoice& choice = batch.choice;
   batch.profile = cluster::Profiles::of_user().find(choice.profile);
   cluster::Profile& profile = batch.profile.profile;
@@ -170,7 +149,8 @@ Batch batch_of(const Call& call) {
                   "start the two with one profile");
     batch.spec.after.push_back(before.id());
   }
-  take_environment(batch);
+  batch.surroundings = jobs::surroundings_here(choice.secrets);
+  batch.spec.secrets = batch.surroundings.secrets;
   return batch;
 }
 
@@ -220,8 +200,7 @@ JobPaths submit(const Batch& batch, const std::vector<std::string>& words, const
   if (command.trains)
     spec.run_folder = command.output.empty() ? "run" : fs::absolute(command.output).string();
   const jobs::Fill fill = [&](const JobPaths& hidden) {
-    jobs::write_file_quick(hidden.environment(), Json(batch.variables).dump() + "\n");
-    ::chmod(hidden.environment().c_str(), 0600);
+    jobs::write_variables(hidden, batch.surroundings);
     if (!is_local) jobs::write_file_quick(hidden.profile(), to_json(batch.profile.profile).dump(2) + "\n");
     if (spec.shipped.empty()) return;
     make_folders(hidden.shipped());

@@ -75,11 +75,16 @@ std::string last_line_of(const fs::path& file) {
   if (code) return "";
   std::string end(static_cast<size_t>(std::min(size, kMostBytes)), '\0');
   end.resize(OpenFile(file, O_RDONLY).read_at(size - static_cast<int64_t>(end.size()), end));
-  const size_t last = end.find_last_not_of(" \t\r\n");
-  if (last == std::string::npos) return "";
-  end.resize(last + 1);
-  const size_t before = end.find_last_of("\r\n");
-  return before == std::string::npos ? end : end.substr(before + 1);
+  std::string line;
+  for (size_t last = end.find_last_not_of(" \t\r\n"); last != std::string::npos;) {
+    end.resize(last + 1);
+    const size_t before = end.find_last_of("\r\n");
+    const std::string found = before == std::string::npos ? end : end.substr(before + 1);
+    if (line.empty() || found.front() != ' ') line = found;
+    if (line.front() != ' ' || before == std::string::npos) break;
+    last = end.find_last_not_of(" \t\r\n", before);
+  }
+  return line;
 }
 
 }  // namespace lockstep::jobs

@@ -17,7 +17,7 @@ void fetch_files(const JobPaths& paths, const JobSpec& spec, int64_t attempt, do
 /// Throws invalid_option for a pattern that leads out of the working folder.
 void check_pattern(const std::string& pattern);
 
-/// The last line with text of a file; empty without one.
+/// The last line with text of a file, if there is one without the indentation of a hint; empty without any.
 std::string last_line_of(const std::filesystem::path& file);
 
 }  // namespace lockstep::jobs

@@ -18,6 +18,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/fetched_files.h"
+#include "lockstep/jobs/surroundings.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
@@ -40,17 +41,6 @@ sigset_t watched_signals() {
   return signals;
 }
 
-std::vector<std::string> variables_in(const JobPaths& paths) {
-  constexpr int64_t kMostBytes = 16 << 20;
-  if (::access(paths.environment().c_str(), F_OK) != 0) return {};
-  try {
-    return parse_json(read_file(paths.environment(), kMostBytes)).get<std::vector<std::string>>();
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::corrupt_data,
-                quote(paths.environment().string()) + " is damaged: " + error.what());
-  }
-}
-
 void set_variable(const std::string& entry) {
   const size_t sign = entry.find('=');
   if (sign != std::string::npos && sign > 0)
@@ -61,7 +51,7 @@ void set_variable(const std::string& entry) {
 // own.
 void set_variables(const BegunAttempt& begun, const Variables& own) {
   ::clearenv();
-  for (const std::string& entry : variables_in(begun.paths)) set_variable(entry);
+  for (const std::string& entry : read_variables(begun.paths)) set_variable(entry);
   for (const std::string& name : begun.spec.secrets) {
     if (const auto found = own.find(name); found != own.end())
       ::setenv(name.c_str(), found->second.c_str(), 1);

@@ -178,6 +178,9 @@ class Pool {
     return parfeval(CallOptions{}, std::move(f));
   }
 
+  /// spmd of a task without its types; the packet of rank 0's result.
+  Packet run_packed(const AnyTask& task, const Packet& input) const;
+
  private:
   std::shared_ptr<CallRecord> start(Work work, const CallOptions& options, int64_t default_workers) const;
   void check_may_wait() const;

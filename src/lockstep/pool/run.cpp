@@ -46,6 +46,10 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
       work_for(process_in(argv[2]), tasks);
       return 0;
     }
+    if (argc == 3 && std::strcmp(argv[1], kRunnerArgument) == 0) {
+      run_job_runner(argv[2]);
+      return 0;
+    }
     check_tasks(tasks);
     launch = comm::read_launch([](const char* name) { return std::getenv(name); });
     if (launch && launch->rank > 0) {
@@ -53,7 +57,10 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
       return 0;
     }
     const auto ranks = launch ? std::make_unique<LaunchedRanks>(*launch, waiting) : nullptr;
-    return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, ranks.get(), client);
+    const bool is_job = argc > 1 && std::strcmp(argv[1], kJobArgument) == 0;
+    const auto run_task = [&](Session& session) { return run_job_task(session, tasks); };
+    return run_client({argv + (argc > 0 ? 1 : 0), argv + argc}, ranks.get(),
+                      is_job ? std::function<int(Session&)>(run_task) : client);
   } catch (...) {
     const Error error = device::error_of(std::current_exception());
     std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());

@@ -180,6 +180,15 @@ Pool Session::open_pool(const PoolOptions& asked) {
   return pool;
 }
 
+void Session::check_may_submit() const {
+  if (processes_allowed_) return;
+  throw Error(
+      ErrorCode::invalid_option,
+      "a job of a task needs a program whose main is run(argc, argv, {tasks}, client)",
+      "the job is this program started again, and run finds the task; take the Session that run gives to the "
+      "client");
+}
+
 std::optional<Pool> Session::current_pool() const {
   const std::lock_guard lock(mutex_);
   return pool_ && pool_->is_open() ? pool_ : std::nullopt;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/pool/batch_job.h"
 #include "lockstep/pool/pool.h"
 
 namespace lockstep::pool {
@@ -37,6 +38,18 @@ class Session {
   Pool pool();
   void close_pool();
 
+  /// Puts a task into the queue of a profile: it runs on a group of options.workers, without this program,
+  /// which may end. It needs the session that `run` gives to the client. Throws invalid_option and not_found
+  /// for the options.
+  template <auto function>
+  BatchJob<typename Task<function>::Output> batch(Task<function> task,
+                                                  const typename Task<function>::Input& input = {},
+                                                  const BatchOptions& options = {}) {
+    check_may_submit();
+    return BatchJob<typename Task<function>::Output>(
+        submit_task(std::string(task.name), pack(input), options));
+  }
+
   /// The arguments after the program's name.
   const std::vector<std::string>& arguments() const { return arguments_; }
 
@@ -45,6 +58,8 @@ class Session {
                         const std::function<int(Session&)>& client);
   Session(std::vector<std::string> arguments, LaunchedRanks* ranks)
       : arguments_(std::move(arguments)), ranks_(ranks), processes_allowed_(true) {}
+
+  void check_may_submit() const;
 
   std::mutex opening_;        ///< held while a pool is opened
   mutable std::mutex mutex_;  ///< protects pool_ only

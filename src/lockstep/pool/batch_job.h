@@ -1,0 +1,83 @@
+// A task as a job: it waits in a queue, runs without this program, and is asked for its result later, also by
+// another program.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lockstep/jobs/job_list.h"
+#include "lockstep/pool/task.h"
+
+namespace lockstep::pool {
+
+struct BatchOptions {
+  std::string profile{};             ///< where it runs; empty: the user's default profile
+  int64_t workers = 1;               ///< ranks of its group
+  std::string name{};                ///< by which commands find it; empty: that of the task
+  std::vector<std::string> after{};  ///< ids of jobs that must have ended well before
+  int64_t priority = 0;
+  int64_t memory = 0;    ///< bytes that it uses; 0: not known
+  bool requeue = false;  ///< start it again after it was killed
+};
+
+/// What jobs of all tasks have in common. A handle: copies are of one job. It holds no process: the job goes
+/// on when the program ends.
+class AnyBatchJob {
+ public:
+  explicit AnyBatchJob(jobs::JobPaths paths) : paths_(std::move(paths)) {}
+
+  /// As `lockstep job` takes it.
+  std::string id() const { return paths_.id(); }
+  /// State, progress and times now.
+  jobs::JobView show() const;
+  bool done() const;
+  /// Waits until it is over; false if it is not within the time.
+  bool wait(std::chrono::milliseconds timeout) const;
+  void wait() const;
+  /// Ends it. False if it was over before.
+  bool cancel() const;
+  /// What its newest attempt has written.
+  std::string diary() const;
+  /// A value that it has put out (jobs::JobStore); nothing if there is none of the name.
+  std::optional<Json> value(const std::string& name) const;
+
+ protected:
+  /// Waits for the end. Throws cancelled, or an Error with the reason.
+  Packet result() const;
+
+ private:
+  jobs::JobPaths paths_;
+};
+
+/// The job of a task whose result is an Out.
+template <class Out>
+class BatchJob : public AnyBatchJob {
+ public:
+  explicit BatchJob(jobs::JobPaths paths) : AnyBatchJob(std::move(paths)) {}
+  /// Waits for the result of rank 0. Throws cancelled if it was cancelled, else the reason of its failure.
+  Out get() const {
+    if constexpr (std::is_void_v<Out>) {
+      result();
+    } else {
+      return unpack<Out>(result());
+    }
+  }
+};
+
+/// Begins the words with which a job starts its program again.
+inline constexpr const char* kJobArgument = "--lockstep-job";
+inline constexpr const char* kRunnerArgument = "--lockstep-queue-runner";
+
+/// Submits the task of this name. The program's main must be `run`, with the task in its list.
+jobs::JobPaths submit_task(const std::string& task, const Packet& input, const BatchOptions& options);
+
+class Session;
+/// The part of a program that was started by kJobArgument: runs the task on all workers of its job, and
+/// writes rank 0's result. Returns the exit status.
+int run_job_task(Session& session, const TaskTable& tasks);
+
+/// The part of a program that was started by kRunnerArgument.
+void run_job_runner(const std::string& root);
+
+}  // namespace lockstep::pool

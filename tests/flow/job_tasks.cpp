@@ -1,0 +1,65 @@
+// A program whose tasks run as jobs: it submits one and ends, and another start of it takes the result.
+#include <cstdio>
+
+#include <ATen/ATen.h>
+
+#include "lockstep/jobs/job_store.h"
+#include "lockstep/pool/run.h"
+
+namespace {
+
+using namespace lockstep;
+
+struct Span {
+  int64_t first = 0;
+  int64_t last = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("first", self.first);
+    field("last", self.last);
+  };
+};
+
+struct Total {
+  double sum = 0;
+  int64_t ranks = 0;
+  at::Tensor squares{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("sum", self.sum);
+    field("ranks", self.ranks);
+    field("squares", self.squares);
+  };
+};
+
+Total add_up(pool::Worker& worker, const Span& span) {
+  if (span.last < span.first) throw Error(ErrorCode::invalid_option, "the span is empty");
+  Total total{.ranks = worker.size()};
+  for (int64_t i = span.first; i <= span.last; ++i) total.sum += static_cast<double>(i);
+  total.squares = at::arange(span.first, span.last + 1).square();
+  const auto store = jobs::JobStore::of_this_process();
+  if (store && worker.rank() == 0) store->put_value("sum", total.sum);
+  if (worker.rank() == 0) std::printf("added\n");
+  return total;
+}
+constexpr auto add_up_task = pool::task<add_up>("add-up");
+
+// submit FIRST LAST WORKERS | collect JOB
+int client(pool::Session& session) {
+  const std::vector<std::string>& words = session.arguments();
+  const auto number = [&](size_t i) { return static_cast<int64_t>(std::stoll(words.at(i))); };
+  if (words.at(0) == "submit") {
+    const auto job =
+        session.batch(add_up_task, {.first = number(1), .last = number(2)}, {.workers = number(3)});
+    std::printf("%s\n", job.id().c_str());
+    return 0;
+  }
+  const pool::BatchJob<Total> job(jobs::find_job(jobs::jobs_folder(), words.at(1)));
+  const Total total = job.get();
+  std::printf("%.0f by %d, %d squares, the last %d; said %s", total.sum, static_cast<int>(total.ranks),
+              static_cast<int>(total.squares.numel()), static_cast<int>(total.squares[-1].item<int64_t>()),
+              job.diary().c_str());
+  return job.value("sum") == Json(total.sum) ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return lockstep::pool::run(argc, argv, {add_up_task}, client); }
