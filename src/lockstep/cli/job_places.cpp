@@ -96,7 +96,11 @@ std::vector<std::string> runner_program() {
   std::error_code code;
   const fs::path self = fs::read_symlink("/proc/self/exe", code);
   if (code) throw errno_error(code.value(), "find", "this program");
-  return {self.string(), "queue-runner"};
+  // A newer version may have replaced it.
+  constexpr std::string_view kGone = " (deleted)";
+  std::string program = self.string();
+  if (program.ends_with(kGone)) program.resize(program.size() - kGone.size());
+  return {program, "queue-runner"};
 }
 
 void submit_to_scheduler(const JobPaths& paths, const JobSpec& spec, const cluster::Profile& profile) {
