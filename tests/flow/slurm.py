@@ -1,4 +1,4 @@
-"""A Slurm of two nodes, each a machine of its own (machines.py), which ends with them."""
+"""A Slurm whose nodes are machines of their own (machines.py), which ends with them."""
 
 import contextlib
 import os
@@ -34,14 +34,30 @@ SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 KillWait=2
 ReturnToService=2
+SlurmctldTimeout=10
+SlurmdTimeout=10
+MessageTimeout=10
+MinJobAge=3600
+CompleteWait=0
+JobRequeue=1
+EnforcePartLimits=ALL
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+GresTypes=gpu
 """
+PROCESSORS = 4
+# A job in `urgent` takes the machines of one in `all`, which has a while to save.
+PARTITIONS = ["PartitionName=all Nodes=ALL Default=YES PriorityTier=1 GraceTime=30",
+              "PartitionName=urgent Nodes=ALL PriorityTier=2"]
 
 
-class Cluster(machines.TwoMachines):
-    """Nodes machine-0 and machine-1 with four processors each; the controller is on the first."""
+class Cluster(machines.Machines):
+    """Nodes machine-0, machine-1, ... with four processors each, and gpus stand-ins; the controller is on the
+    first."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, count=2, gpus=0):
+        super().__init__(count)
+        self.gpus = gpus
         self.daemons = []
         self.temporary = runs.temporary_folder()
 
@@ -62,18 +78,38 @@ class Cluster(machines.TwoMachines):
         self.temporary.cleanup()
 
     def write_files(self):
-        nodes = [f"NodeName=machine-{node} NodeAddr={self.address(node)} CPUs=4 RealMemory=1000" for node in range(2)]
+        gres = f" Gres=gpu:{self.gpus}" if self.gpus else ""
+        nodes = [f"NodeName=machine-{node} NodeAddr={self.address(node)} CPUs={PROCESSORS} RealMemory=1000{gres}"
+                 for node in range(self.count)]
         (self.folder / "slurm.conf").write_text(SETTINGS.format(folder=self.folder, address=self.address(0))
-                                                + "\n".join([*nodes, "PartitionName=all Nodes=ALL Default=YES", ""]))
+                                                + "\n".join([*nodes, *PARTITIONS, ""]))
+        self.write_gpus()
         # else slurmd 22.05 wants /sys/fs/cgroup, which may not be there
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         (self.folder / "munge.key").write_bytes(os.urandom(128))
         (self.folder / "munge.key").chmod(0o600)
         self.folder.chmod(0o755)
-        for node in range(2):
-            self.hosts(node).touch()
-            self.run(node, "mount", "--bind", self.hosts(node), "/etc/hosts")
-            self.know(node, {})
+        for node in range(self.count):
+            self.know_nobody(node)
+
+    def know_nobody(self, node):
+        self.hosts(node).touch()
+        self.run(node, "mount", "--bind", self.hosts(node), "/etc/hosts")
+        self.know(node, {})
+
+    def write_gpus(self):
+        # A device that is none: only then are there CUDA_VISIBLE_DEVICES, with the number at the end of its name.
+        names = [self.folder / f"gpu{gpu}" for gpu in range(self.gpus)]
+        for name in names:
+            name.symlink_to("/dev/null")
+        (self.folder / "gres.conf").write_text("".join(f"Name=gpu File={name}\n" for name in names))
+
+    def restart(self, node):
+        """A machine that crashed comes back."""
+        self.make(node, f"machine-{node}")
+        self.plug_in(node)
+        self.know_nobody(node)
+        self.daemon(node, "slurmd", "-D", "-N", f"machine-{node}")
 
     def hosts(self, node):
         return self.folder / f"hosts-{node}"
@@ -94,14 +130,12 @@ class Cluster(machines.TwoMachines):
                     f"--log-file={self.folder}/munged.log", f"--seed-file={self.folder}/munged.seed")
         self.wait("munged", (self.folder / "munge.socket").exists)
         self.daemon(0, "slurmctld", "-D")
-        for node in range(2):
+        for node in range(self.count):
             self.daemon(node, "slurmd", "-D", "-N", f"machine-{node}")
-        self.wait("the nodes", lambda: self.idle_nodes() == 2)
+        self.wait("the nodes", lambda: self.idle_nodes() == self.count)
 
     def idle_nodes(self):
-        listed = subprocess.run(self.command(0, "sinfo", "--noheader", "--Node", "--format=%T"), env=self.environment(),
-                                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        return listed.stdout.split().count("idle")
+        return self.ask("sinfo", "--noheader", "--Node", "--partition=all", "--format=%T").split().count("idle")
 
     def wait(self, what, there):
         end = time.monotonic() + SECONDS_TO_START
@@ -114,6 +148,12 @@ class Cluster(machines.TwoMachines):
 
     def environment(self):
         return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
+
+    def ask(self, *words, machine=0):
+        """What a command prints on a machine of the cluster, whatever its exit status."""
+        done = subprocess.run(self.command(machine, *words), env=self.environment(), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120)
+        return done.stdout.strip()
 
     def srun(self, *words):
         """srun on the first node."""

@@ -1,3 +1,5 @@
+// Long because it is one table of all commands.
+#include "lockstep/cli/relay.h"
 #include "lockstep/cli/verbs.h"
 
 namespace lockstep::cli {
@@ -289,6 +291,20 @@ const std::vector<Verb>& builtin_verbs() {
                   "restart.",
        .fields = queue_run_fields,
        .run = run_queue_run},
+      {.name = "cluster validate",
+       .words = "[NAME]",
+       .summary = "try a profile: submit, start, meet, send, share a disk, cancel",
+       .details =
+           "It shows each stage as it goes, and stops at the first one that fails with what to do. The exit "
+           "status is 1 then.",
+       .fields = cluster_validate_fields,
+       .run = run_cluster_validate},
+      {.name = "cluster wait",
+       .words = "[NAME]",
+       .summary = "wait until a cluster has the machines that a profile asks for",
+       .details = "",
+       .fields = cluster_wait_fields,
+       .run = run_cluster_wait},
       {.name = "copy",
        .words = "SOURCE DESTINATION",
        .summary = "copy files between folders, tar archives and object stores",
@@ -353,6 +369,20 @@ const std::vector<Verb>& builtin_verbs() {
        .details = "",
        .fields = no_fields,
        .run = run_shell_files,
+       .hidden = true},
+      {.name = "relay",
+       .words = "",
+       .summary = "on a login node: run a command that came by ssh",
+       .details = "",
+       .fields = no_fields,
+       .run = run_relay,
+       .hidden = true},
+      {.name = "slurm-attempt",
+       .words = "FOLDER",
+       .summary = "run a job's command in an allocation of Slurm",
+       .details = "",
+       .fields = no_fields,
+       .run = run_slurm_attempt,
        .hidden = true},
       {.name = "bench-limits",
        .words = "",

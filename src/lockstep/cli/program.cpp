@@ -13,6 +13,7 @@
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/cli/relay.h"
 #include "lockstep/cli/verbs.h"
 
 namespace lockstep::cli {
@@ -65,7 +66,10 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
     console.print(verb_help(verb, console.width()));
     return 0;
   }
-  return verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);
+  if (const auto status = relay(verb, call, console)) return *status;
+  const int status = verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);
+  if (verb.name == "jobs") list_relayed_jobs(call, console);
+  return status;
 }
 
 int answer(const std::vector<std::string>& arguments, Console& console, const RunInEngine& engine,

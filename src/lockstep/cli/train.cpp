@@ -17,12 +17,17 @@ namespace {
 
 // A run that was requested to stop (lockstep stop), by no signal, has done what it was to do: a launcher must
 // not take it for a failure.
-int status_after_stop(int signal) { return signal != 0 ? kSignalStatus + signal : 0; }
+int status_after_stop(int signal, const Call& call) {
+  if (signal == 0) return 0;
+  return call.launch && call.launch->stopped_status >= 0 ? call.launch->stopped_status
+                                                         : kSignalStatus + signal;
+}
 
-int after_stop(const train::Result& result, const std::string& folder, int signal, Console& console) {
+int after_stop(const train::Result& result, const Call& call, int signal, Console& console) {
   console.note("stopped after step " + with_commas(result.steps) + "; to continue:\n  lockstep train " +
-               shell_word(folder) + " --output " + shell_word(result.output.string()) + " --resume\n");
-  return status_after_stop(signal);
+               shell_word(call.words.front()) + " --output " + shell_word(result.output.string()) +
+               " --resume\n");
+  return status_after_stop(signal, call);
 }
 
 std::string already_finished(const train::Result& result) {
@@ -56,9 +61,9 @@ int run_train(const Call& call, Console& console) {
   try {
     const train::Result result = train::fit(request, options);
     if (!is_first)
-      return result.reason == train::EndReason::stopped ? status_after_stop(signals.signal()) : 0;
+      return result.reason == train::EndReason::stopped ? status_after_stop(signals.signal(), call) : 0;
     if (result.reason == train::EndReason::stopped)
-      return after_stop(result, call.words.front(), signals.signal(), console);
+      return after_stop(result, call, signals.signal(), console);
     with_context(
         [&] { return "the run is complete: \"" + result.output.string() + "\""; },
         [&] {

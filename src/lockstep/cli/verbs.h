@@ -66,6 +66,11 @@ int run_cluster_remove(const Call& call, Console& console);
 int run_cluster_export(const Call& call, Console& console);
 int run_cluster_import(const Call& call, Console& console);
 int run_cluster_discover(const Call& call, Console& console);
+std::vector<FieldInfo> cluster_validate_fields();
+std::vector<FieldInfo> cluster_wait_fields();
+int run_cluster_validate(const Call& call, Console& console);
+int run_cluster_wait(const Call& call, Console& console);
+int run_slurm_attempt(const Call& call, Console& console);
 
 std::vector<FieldInfo> batch_fields();
 int run_batch(const Call& call, Console& console);

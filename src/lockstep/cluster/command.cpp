@@ -21,7 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostOutput = size_t{64} << 20;
-constexpr int kSignalStatus = 128;
 
 // Unlike launch::make_pipe, the starter's end is the one that writes.
 launch::Pipe make_input_pipe() {

@@ -227,6 +227,11 @@ void check_profile(const Profile& profile) {
            "use fewer nodes or more workers");
 }
 
+int64_t ranks_of(const Profile& profile) {
+  if (profile.workers > 0) return profile.workers;
+  return profile.scheduler == "local" ? 2 : profile.nodes * std::max<int64_t>(1, profile.gpus);
+}
+
 std::vector<std::string> worker_environment(const Profile& profile) {
   std::vector<std::string> variables = profile.environment;
   if (!profile.network_interface.empty()) {

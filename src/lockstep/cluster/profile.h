@@ -117,6 +117,9 @@ Profile read_profile(const std::filesystem::path& file);
 /// Throws invalid_option for what no scheduler takes: values that the fields alone do not show to be wrong.
 void check_profile(const Profile& profile);
 
+/// Processes that a job starts: the workers, or one on each machine or for each GPU.
+int64_t ranks_of(const Profile& profile);
+
 /// "NAME=value" for the profile's environment, network and additional paths, without its secrets.
 std::vector<std::string> worker_environment(const Profile& profile);
 

@@ -20,14 +20,9 @@ namespace fs = std::filesystem;
 constexpr int kTries = 4;
 constexpr int kLooks = 4;
 constexpr std::chrono::seconds kBetweenLooks{2};
+constexpr const char* kRequeue = "--requeue";
 constexpr const char* kLogName = "slurm.log";
 constexpr const char* kScriptName = "slurm.sh";
-
-// The machines that --gres, --ntasks and the others ask for.
-int64_t workers_of(const Profile& profile) {
-  if (profile.workers > 0) return profile.workers;
-  return profile.nodes * std::max<int64_t>(1, profile.gpus);
-}
 
 bool is_lost_answer(const CommandEnd& end) {
   if (end.out_of_time) return true;
@@ -58,7 +53,9 @@ class Slurm : public Scheduler {
     const std::string script = batch_script(submission);
     write_file_atomic(submission.folder / kScriptName, script);
     std::vector<std::string> words{"sbatch"};
-    for (std::string& word : sbatch_options(submission)) words.push_back(std::move(word));
+    const std::string expedite = can_expedite(run_command({"sbatch", "--version"}).output) ? "=expedite" : "";
+    for (const std::string& word : sbatch_options(submission))
+      words.push_back(word == kRequeue ? word + expedite : word);
     CommandEnd end;
     for (int i = 0; i < kTries; ++i) {
       end = run_command(words, {.input = script});
@@ -137,9 +134,18 @@ class Slurm : public Scheduler {
 
 }  // namespace
 
+// A job that is queued again starts at once from Slurm 25.11 on; before, it waits for two minutes.
+bool can_expedite(std::string_view version) {
+  const std::vector<std::string> numbers = split(version.substr(version.rfind(' ') + 1), '.');
+  if (numbers.size() < 2) return false;
+  const int64_t major = parse_number<int64_t>(numbers[0]).value_or(0),
+                minor = parse_number<int64_t>(numbers[1]).value_or(0);
+  return major > 25 || (major == 25 && minor >= 11);
+}
+
 std::vector<std::string> sbatch_options(const Submission& submission) {
   const Profile& profile = submission.resources;
-  const int64_t workers = workers_of(profile);
+  const int64_t workers = ranks_of(profile);
   const bool is_array = !submission.array.empty();
   std::vector<std::string> options{
       "--parsable", "--job-name=" + submission.name, "--output=" + (submission.folder / kLogName).string(),
@@ -147,7 +153,7 @@ std::vector<std::string> sbatch_options(const Submission& submission) {
       "--nodes=" + std::to_string(profile.nodes), "--ntasks=" + std::to_string(workers),
       // To the batch script alone, which tells the ranks when it is ready for their end.
       "--signal=B:USR1@" + std::to_string(profile.signal_before),
-      submission.may_requeue ? "--requeue" : "--no-requeue"};
+      submission.may_requeue ? kRequeue : "--no-requeue"};
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) options.push_back(std::string(option) + "=" + value);
   };
@@ -191,8 +197,9 @@ std::string batch_script(const Submission& submission) {
 }
 
 std::vector<std::string> srun_words(const Profile& profile) {
-  std::vector<std::string> words{"srun", "--kill-on-bad-exit=1", "--label", "--unbuffered",
-                                 "--ntasks=" + std::to_string(workers_of(profile))};
+  std::vector<std::string> words{"srun", "--kill-on-bad-exit=1", "--label",
+                                 // Nodes that do not come must not be waited for without an end.
+                                 "--immediate=120", "--ntasks=" + std::to_string(ranks_of(profile))};
   if (profile.cores > 0) words.push_back("--cpus-per-task=" + std::to_string(profile.cores));
   return words;
 }

@@ -23,13 +23,22 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(SlurmOptions, AskForMachinesAndForASignalBeforeTheEnd) {
-  const auto options = sbatch_options({.name = "digits-1",
-                                       .folder = "/jobs/1",
-                                       .resources = {.partition = "gpu", .nodes = 2, .gpus = 2, .time = "30"},
-                                       .after = {"7", "8"}});
+  const auto options = sbatch_options(
+      {.name = "digits-1",
+       .folder = "/jobs/1",
+       .resources = {.scheduler = "slurm", .partition = "gpu", .nodes = 2, .gpus = 2, .time = "30"},
+       .after = {"7", "8"}});
   EXPECT_THAT(options, AllOf(Contains("--nodes=2"), Contains("--ntasks=4"), Contains("--ntasks-per-node=2"),
                              Contains("--gres=gpu:2"), Contains("--signal=B:USR1@60"), Contains("--requeue"),
                              Contains("--dependency=afterok:7:8"), Contains("--kill-on-invalid-dep=yes")));
+}
+
+TEST(SlurmVersion, From25_11OnRequeuesAreExpedited) {
+  EXPECT_FALSE(can_expedite("slurm-wlm 22.05.8\n"));
+  EXPECT_FALSE(can_expedite("slurm 25.05.1\n"));
+  EXPECT_TRUE(can_expedite("slurm 25.11.0\n"));
+  EXPECT_TRUE(can_expedite("slurm 26.05.0-rc1\n"));
+  EXPECT_FALSE(can_expedite(""));
 }
 
 TEST(SlurmScript, QuotesWhatAShellWouldRead) {
@@ -75,8 +84,10 @@ class SlurmCommands : public testing::Test {
   }
   void program(const std::string& name, const std::string& script) const {
     const auto file = folder_ / name;
-    std::ofstream(file) << "#!/bin/sh\necho x >> " << (folder_ / (name + ".calls")).string() << "\n"
-                        << script;
+    std::ofstream(file)
+        << "#!/bin/sh\n[ \"$1\" != --version ] || { echo slurm-wlm 22.05.8; exit 0; }\necho x >> "
+        << (folder_ / (name + ".calls")).string() << "\n"
+        << script;
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
   size_t calls(const std::string& name) const {

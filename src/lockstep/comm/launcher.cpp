@@ -119,12 +119,15 @@ void find_meeting_place(const Variable& variable, const Names& names, Launch& la
 uint16_t port_of(const Variable& variable, const Names& names) {
   if (*names.job == '\0' || variable("MASTER_PORT") != nullptr)
     return static_cast<uint16_t>(number_of(variable, "MASTER_PORT", 1, kMostPort));
-  const std::string job = text_of(variable, names.job);
+  std::string job = text_of(variable, names.job);
   if (job.empty())
     refuse("MASTER_PORT", "", "the launcher does not name its job",
            "set it for all ranks to a free port of rank 0's machine: mpiexec -genv MASTER_PORT 29500 ...");
-  return static_cast<uint16_t>(kFirstJobPort +
-                               hash_of(job + "." + text_of(variable, names.step)) % kJobPorts);
+  job += "." + text_of(variable, names.step);
+  // A job that Slurm starts again has the same numbers, and ranks of its last start may still listen.
+  if (const char* restart = variable("SLURM_RESTART_COUNT"); restart != nullptr)
+    job += std::string(".") + restart;
+  return static_cast<uint16_t>(kFirstJobPort + hash_of(job) % kJobPorts);
 }
 
 constexpr size_t kLeastSecret = 16;  // characters
@@ -162,6 +165,8 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.secret = secret_of(variable);
   if (variable("LOCKSTEP_LOST_STATUS") != nullptr)
     launch.lost_status = static_cast<int>(number_of(variable, "LOCKSTEP_LOST_STATUS", 1, 255));
+  if (variable("LOCKSTEP_STOPPED_STATUS") != nullptr)
+    launch.stopped_status = static_cast<int>(number_of(variable, "LOCKSTEP_STOPPED_STATUS", 0, 255));
   return launch;
 }
 

@@ -28,6 +28,8 @@ struct Launch {
   };  ///< GLOO_SOCKET_IFNAME: the network interface that other machines reach; empty: the one towards address
   /// LOCKSTEP_SECRET: known only to the ranks; seals what they tell each other; empty: none.
   std::string secret{};
+  /// LOCKSTEP_STOPPED_STATUS: exit status of a rank that a signal stopped; -1: 128 and the signal's number.
+  int stopped_status = -1;
   int lost_status = 1;  ///< LOCKSTEP_LOST_STATUS: exit status of a rank that ends because another was lost
 };
 

@@ -13,6 +13,9 @@ namespace lockstep::cluster {
 /// The options of sbatch, without the script.
 std::vector<std::string> sbatch_options(const Submission& submission);
 
+/// Whether this sbatch, by what it prints for --version, has --requeue=expedite.
+bool can_expedite(std::string_view version);
+
 /// What sbatch reads on standard input.
 std::string batch_script(const Submission& submission);
 

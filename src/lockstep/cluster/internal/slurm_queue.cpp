@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
 #include "lockstep/cluster/command.h"
@@ -22,10 +23,6 @@ namespace fs = std::filesystem;
 constexpr double kSharedSeconds = 5;
 constexpr std::chrono::seconds kQueueLimit{30};
 constexpr int64_t kMostQueueBytes = int64_t{64} << 20;
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // One file for each cluster that this user talks to.
 fs::path shared_file() {

@@ -1,0 +1,114 @@
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/cluster/nodes.h"
+#include "lockstep/cluster/profile.h"
+#include "lockstep/cluster/validate.h"
+#include "lockstep/jobs/job_folder.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using cluster::NamedProfile;
+using cluster::Profile;
+using cluster::Profiles;
+
+constexpr auto kLookInterval = std::chrono::seconds(5);
+
+struct ValidateChoice {
+  int64_t wait = 300;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Waiting");
+    field("wait", self.wait, "seconds to wait for the job of the trial to start", between(1, 86'400));
+  };
+};
+
+struct WaitChoice {
+  int64_t nodes = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Waiting");
+    field("nodes", self.nodes, "machines to wait for; 0: those that a job of the profile uses",
+          between(0, 100'000));
+  };
+};
+
+NamedProfile profile_of(const Call& call) {
+  return Profiles::of_user().find(call.words.empty() ? "" : call.words.front());
+}
+
+// A path of this program counts on other machines only if they share its disk, which the trial then shows.
+Profile with_program(Profile profile) {
+  std::error_code none;
+  if (profile.program == "lockstep") profile.program = fs::read_symlink("/proc/self/exe", none).string();
+  return profile;
+}
+
+int64_t nodes_up(const Profile& profile) {
+  int64_t up = 0;
+  for (const cluster::Node& node : cluster::nodes_of(profile)) {
+    const bool is_out = node.state.find_first_of("*~#%$@^") != std::string::npos ||
+                        node.state.find("down") != std::string::npos ||
+                        node.state.find("drain") != std::string::npos;
+    if (!is_out) ++up;
+  }
+  return up;
+}
+
+}  // namespace
+
+std::vector<FieldInfo> cluster_validate_fields() { return fields_of<ValidateChoice>(); }
+std::vector<FieldInfo> cluster_wait_fields() { return fields_of<WaitChoice>(); }
+
+int run_cluster_validate(const Call& call, Console& console) {
+  const NamedProfile found = profile_of(call);
+  const std::string& chosen = found.profile.job_folder;
+  const fs::path root = chosen.empty() ? jobs::jobs_folder() : fs::path(chosen);
+  const bool ok = cluster::validate(
+      with_program(found.profile), {.folder = root / (".validate-" + random_hex(4)),
+                                    .patience = std::chrono::seconds(settings_of<ValidateChoice>(call).wait),
+                                    .begins = [&](const std::string& name) { console.print(name + " ... "); },
+                                    .ended =
+                                        [&](const cluster::Stage& stage) {
+                                          console.print(std::string(stage.passed ? "ok" : "FAILED") + " (" +
+                                                        fixed(stage.seconds, 1) + " s)  " +
+                                                        printable(stage.detail) + "\n");
+                                          if (!stage.hint.empty())
+                                            console.print("  hint: " + stage.hint + "\n");
+                                        }});
+  console.print(ok ? "the profile " + found.name + " works\n"
+                   : "the profile " + found.name + " does not work\n");
+  return ok ? 0 : 1;
+}
+
+int run_cluster_wait(const Call& call, Console& console) {
+  const NamedProfile found = profile_of(call);
+  const int64_t asked = settings_of<WaitChoice>(call).nodes, wanted = asked > 0 ? asked : found.profile.nodes;
+  StopSignals signals("not waiting any longer");
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  int64_t told = -1;
+  while (true) {
+    const int64_t up = nodes_up(found.profile);
+    if (up != told)
+      console.print(printable(found.name) + ": " + with_commas(up) + " of " + with_commas(wanted) +
+                    " nodes are up\n");
+    told = up;
+    if (up >= wanted) return 0;
+    never.wait_for(lock, signals.token(), kLookInterval, [] { return false; });
+    if (signals.signal() != 0) return kSignalStatus + signals.signal();
+  }
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,313 @@
+#include "lockstep/cli/relay.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/text.h"
+#include "lockstep/base/user_folders.h"
+#include "lockstep/cli/build_text.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cluster/command.h"
+#include "lockstep/cluster/profile.h"
+#include "lockstep/cluster/ssh.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using cluster::NamedProfile;
+using cluster::Profiles;
+
+constexpr std::chrono::seconds kRelayLimit{600};
+constexpr int64_t kMostFileBytes = int64_t{2} << 30;
+constexpr const char* kFilePlace = "@relayed/";  // before the name of a file that travels with a message
+
+/// The first line of a message; the bytes of its files follow.
+struct Message {
+  std::string build{};
+  std::vector<std::string> words{};
+  std::string name{};  ///< of the profile
+  cluster::Profile profile{};
+  std::vector<std::string> secrets{};  ///< NAME=value; never on a command line
+  std::vector<std::string> files{};    ///< names
+  std::vector<int64_t> sizes{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("build", self.build, "of the program that asks");
+    field("words", self.words, "the command");
+    field("name", self.name, "of the profile there");
+    field("profile", self.profile, "");
+    field("secrets", self.secrets, "");
+    field("files", self.files, "");
+    field("sizes", self.sizes, "");
+  };
+};
+
+bool is_job_verb(const Verb& verb) { return verb.name.starts_with("job "); }
+
+// "ours:12" of a profile with a login node, else nothing.
+struct RelayedJob {
+  NamedProfile profile;
+  std::string job;
+};
+std::optional<RelayedJob> relayed_job(const std::string& word) {
+  const size_t sign = word.find(':');
+  if (sign == std::string::npos || sign == 0) return std::nullopt;
+  const NamedProfile found = Profiles::of_user().find(word.substr(0, sign));
+  if (found.profile.login.empty())
+    throw Error(ErrorCode::invalid_option, "the profile " + quote(found.name) + " has no login node",
+                "name the job alone: " + word.substr(sign + 1));
+  return RelayedJob{found, word.substr(sign + 1)};
+}
+
+// The profile as it is there: jobs name it later, so its name tells its content.
+void put_profile(const NamedProfile& found, Message& message) {
+  message.profile = found.profile;
+  message.profile.login.clear();
+  message.name =
+      found.name + ".via-" + as_hex(hash_of(std::string_view(to_json(message.profile).dump()))).substr(0, 8);
+  for (const std::string& name : found.profile.secrets) {
+    const char* value = std::getenv(name.c_str());
+    if (value == nullptr)
+      throw Error(
+          ErrorCode::invalid_option,
+          "the secret " + name + " of the profile " + quote(found.name) + " is not in the environment",
+          "export " + name + "=...");
+    message.secrets.push_back(name + "=" + value);
+  }
+}
+
+std::string whole_message(Message message, const std::vector<std::string>& files) {
+  std::string bytes;
+  for (const std::string& file : files) {
+    const std::string content = read_file(file, kMostFileBytes);
+    message.files.push_back(fs::path(file).filename().string());
+    message.sizes.push_back(static_cast<int64_t>(content.size()));
+    bytes += content;
+  }
+  message.build = build_text();
+  return to_json(message).dump() + "\n" + bytes;
+}
+
+cluster::CommandEnd send(const NamedProfile& found, const Message& message,
+                         const std::vector<std::string>& files) {
+  const cluster::CommandEnd end = cluster::run_command(
+      cluster::ssh_words({.login = found.profile.login, .words = {found.profile.program, "relay"}}),
+      {.input = whole_message(message, files), .limit = kRelayLimit});
+  if (end.status == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, end.errors);
+  if (end.out_of_time)
+    throw Error(ErrorCode::timeout,
+                found.profile.login + " did not answer within " + std::to_string(kRelayLimit.count()) + " s",
+                "try it by hand: ssh " + found.profile.login);
+  if (end.status == 127)
+    throw Error(ErrorCode::cluster, found.profile.login + " has no program " + quote(found.profile.program),
+                "install Lockstep there, and set \"program\" in the profile to its path");
+  return end;
+}
+
+// The lines "job 12" become "job ours:12".
+std::string with_profile_name(const std::string& text, const std::string& name) {
+  std::string written;
+  for (const std::string& line : split(text, '\n')) {
+    const bool is_job = line.starts_with("job ") && parse_number<int64_t>(line.substr(4));
+    written += (written.empty() ? "" : "\n") + (is_job ? "job " + name + ":" + line.substr(4) : line);
+  }
+  return written;
+}
+
+int relay_batch(const NamedProfile& found, const Call& call, Console& console) {
+  Message message;
+  put_profile(found, message);
+  message.words = {"batch", "--profile", message.name};
+  std::vector<std::string> files;
+  for (const Setting& setting : call.settings) {
+    if (setting.name == "profile") continue;
+    std::string text = setting.text;
+    if (setting.name == "ship" || setting.name == "commands") {
+      const std::vector<std::string> names = setting.name == "ship" ? split(text, ',') : std::vector{text};
+      text.clear();
+      for (const std::string& name : names) {
+        files.push_back(name);
+        text += (text.empty() ? "" : ",") + std::string(kFilePlace) + fs::path(name).filename().string();
+      }
+    }
+    message.words.push_back("--" + setting.name + "=" + text);
+  }
+  if (!call.words.empty()) message.words.emplace_back("--");
+  for (const std::string& word : call.words) {
+    const auto relayed = split(word, ':').front() == found.name ? relayed_job(word) : std::nullopt;
+    message.words.push_back(relayed ? relayed->job : word);
+  }
+  const cluster::CommandEnd end = send(found, message, files);
+  console.note(end.errors);
+  console.print(with_profile_name(end.output, found.name));
+  return end.status;
+}
+
+int relay_profile(const NamedProfile& found, const Verb& verb, const Call& call, Console& console) {
+  Message message;
+  put_profile(found, message);
+  message.words = split(verb.name, ' ');
+  message.words.push_back(message.name);
+  for (const Setting& setting : call.settings)
+    message.words.push_back("--" + setting.name + "=" + setting.text);
+  const cluster::CommandEnd end = send(found, message, {});
+  console.note(end.errors);
+  console.print(end.output);
+  return end.status;
+}
+
+// With this program's output, and its terminal if it has one.
+int run_there(const NamedProfile& found, const std::vector<std::string>& words, bool on_terminal) {
+  std::vector<std::string> command{found.profile.program};
+  command.insert(command.end(), words.begin(), words.end());
+  const pid_t process = launch::start_process(
+      {.program = "ssh",
+       .words =
+           cluster::ssh_words({.login = found.profile.login, .words = command, .on_terminal = on_terminal}),
+       .input = on_terminal ? launch::kInherited : launch::kNull});
+  const int status = launch::wait_for_end(process).status.value_or(0);
+  const int code = WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+  if (code == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, "");
+  return code;
+}
+
+// The files come as one archive, and only files below the folder are taken from it.
+int fetch(const RelayedJob& relayed, const Call& call, Console& console) {
+  const std::string job = relayed.job;
+  const fs::path target = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + job);
+  std::string options;
+  for (const Setting& setting : call.settings) options += " --" + setting.name;
+  const std::string script =
+      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$0\" job fetch \"$1\" \"$d/files\"" + options +
+      " >&2; tar -C \"$d/files\" -cf - .";
+  make_folders(target);
+  launch::Pipe pipe = launch::make_pipe();
+  Descriptor reading(::dup(pipe.reading.get()));
+  ::fcntl(reading.get(), F_SETFL, 0);
+  const pid_t sender =
+      launch::start_process({.program = "ssh",
+                             .words = cluster::ssh_words(
+                                 {.login = relayed.profile.profile.login,
+                                  .words = {"/bin/sh", "-c", script, relayed.profile.profile.program, job}}),
+                             .output = pipe.writing.get()});
+  const pid_t taker =
+      launch::start_process({.program = "tar",
+                             .words = {"tar", "-C", target.string(), "--no-same-owner", "-xf", "-"},
+                             .input = reading.get()});
+  pipe = {};
+  reading = {};
+  const int sent = launch::wait_for_end(sender).status.value_or(0),
+            taken = launch::wait_for_end(taker).status.value_or(0);
+  if (WIFEXITED(sent) && WEXITSTATUS(sent) == cluster::kSshFailed)
+    cluster::throw_ssh_error(relayed.profile.profile.login, "");
+  if (sent != 0 || taken != 0) return 1;
+  console.print("files of job " + relayed.profile.name + ":" + job + ": " + target.string() + "\n");
+  return 0;
+}
+
+int relay_job(const Verb& verb, const Call& call, Console& console) {
+  const RelayedJob first = *relayed_job(call.words.front());
+  if (verb.name == "job fetch") return fetch(first, call, console);
+  std::vector<std::string> words = split(verb.name, ' ');
+  for (const Setting& setting : call.settings) words.push_back("--" + setting.name + "=" + setting.text);
+  for (const std::string& word : call.words) {
+    const auto relayed = relayed_job(word);
+    if (!relayed || relayed->profile.name != first.profile.name)
+      throw Error(ErrorCode::invalid_option, "the jobs are of different clusters",
+                  "name those of one at a time");
+    words.push_back(relayed->job);
+  }
+  return run_there(first.profile, words, console.is_terminal() && ::isatty(STDIN_FILENO) == 1);
+}
+
+bool is_for_login_node(const Verb& verb) {
+  return verb.name == "cluster show" || verb.name == "cluster validate" || verb.name == "cluster wait";
+}
+
+}  // namespace
+
+std::optional<int> relay(const Verb& verb, const Call& call, Console& console) {
+  if (is_job_verb(verb)) {
+    const bool names_cluster = !call.words.empty() && call.words.front().find(':') != std::string::npos &&
+                               call.words.front().find('/') == std::string::npos;
+    return names_cluster ? std::optional(relay_job(verb, call, console)) : std::nullopt;
+  }
+  if (verb.name != "batch" && !is_for_login_node(verb)) return std::nullopt;
+  const std::string name = verb.name == "batch" ? call.text_of("profile").value_or("")
+                           : call.words.empty() ? ""
+                                                : call.words.front();
+  const NamedProfile found = Profiles::of_user().find(name);
+  if (found.profile.login.empty()) return std::nullopt;
+  return verb.name == "batch" ? relay_batch(found, call, console) : relay_profile(found, verb, call, console);
+}
+
+void list_relayed_jobs(const Call& call, Console& console) {
+  if (call.text_of("json") || call.text_of("watch")) return;
+  for (const NamedProfile& found : Profiles::of_user().list()) {
+    if (found.profile.login.empty()) continue;
+    const cluster::CommandEnd end = cluster::run_command(
+        cluster::ssh_words({.login = found.profile.login, .words = {found.profile.program, "jobs"}}),
+        {.limit = std::chrono::seconds(30)});
+    if (end.status == 0) {
+      console.print("\n" + found.name + ", at " + found.profile.login + "; a job is " + found.name +
+                    ":NUMBER\n" + end.output);
+    } else {
+      console.note("warning: the jobs of " + found.name +
+                   " are not shown: " + printable(first_line(end.errors)) + "\n");
+    }
+  }
+}
+
+int run_relay(const Call&, Console& console) {
+  const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  const size_t end = text.find('\n');
+  Message message;
+  read_json(parse_json(text.substr(0, end)), message, "what was relayed");
+  if (message.build != build_text())
+    console.note("lockstep: warning: the program here is another build than the one that asks\n");
+  const Profiles profiles = Profiles::of_user();
+  profiles.save(message.name, message.profile);
+  for (const std::string& entry : message.secrets) {
+    const size_t sign = entry.find('=');
+    ::setenv(entry.substr(0, sign).c_str(), entry.substr(sign + 1).c_str(), 1);
+  }
+  const fs::path folder = lockstep_cache_folder() / "relayed" / random_hex(8);
+  size_t place = end + 1;
+  for (size_t i = 0; i < std::min(message.files.size(), message.sizes.size()); ++i) {
+    const fs::path file = folder / fs::path(message.files[i]).filename();
+    make_folders(folder);
+    const auto size = static_cast<size_t>(message.sizes[i]);
+    if (place + size > text.size())
+      throw Error(ErrorCode::corrupt_data, "what was relayed ends in the middle of a file", "try again");
+    write_file_atomic(file, std::string_view(text).substr(place, size));
+    ::chmod(file.c_str(), 0755);
+    place += size;
+  }
+  std::vector<std::string> words{"lockstep"};
+  for (std::string word : message.words) {
+    for (size_t at = word.find(kFilePlace); at != std::string::npos; at = word.find(kFilePlace))
+      word.replace(at, std::string_view(kFilePlace).size(), folder.string() + "/");
+    words.push_back(word);
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv("/proc/self/exe", arguments.data());
+  throw errno_error(errno, "start", "/proc/self/exe");
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,282 @@
+#include "lockstep/cluster/slurm_attempt.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <optional>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cluster/command.h"
+#include "lockstep/cluster/internal/slurm.h"
+#include "lockstep/cluster/internal/owner.h"
+#include "lockstep/jobs/job_folder.h"
+#include "lockstep/launch/process.h"
+#include "lockstep/record/requests.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
+
+namespace lockstep::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using jobs::AttemptEnd;
+using jobs::AttemptResult;
+using jobs::JobPaths;
+using jobs::JobSpec;
+using Say = std::function<void(const std::string&)>;
+
+constexpr int kLostStatus = 113;           // of a rank that another one's failure ended
+constexpr int64_t kLongestRefusal = 4096;  // bytes that srun writes when it starts nothing
+constexpr std::chrono::seconds kOrphanLimit{120};
+constexpr std::chrono::seconds kRequeueLimit{60};
+constexpr std::chrono::milliseconds kLookInterval{500};
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// Of an array the id of the element.
+std::string own_id() {
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  if (!array.empty()) return array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  const std::string id = variable("SLURM_JOB_ID");
+  if (id.empty())
+    throw Error(ErrorCode::invalid_option, "this program is no job of Slurm: SLURM_JOB_ID is not set",
+                "lockstep batch submits jobs");
+  return id;
+}
+
+// Ranks of an earlier attempt may still run on a machine that Slurm has given up. They hold the run, and end
+// when the run is asked to stop.
+void wait_for_orphans(const JobSpec& spec, const Say& say) {
+  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return;
+  const auto end = Clock::now() + kOrphanLimit;
+  bool asked = false;
+  while (true) {
+    try {
+      record::RunFolder::open(spec.run_folder);
+      return;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io || Clock::now() > end) throw;
+      if (!asked) say("an earlier attempt still writes to the run, and is asked to stop: " + error.message());
+    }
+    if (!asked) record::make_request(spec.run_folder, {.from = "a later attempt"});
+    asked = true;
+    std::this_thread::sleep_for(kLookInterval);
+  }
+}
+
+sigset_t watched_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGUSR1, SIGTERM, SIGCHLD}) ::sigaddset(&signals, signal);
+  return signals;
+}
+
+// The step of Slurm in which the ranks run.
+class Step {
+ public:
+  Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt) : paths_(paths), attempt_(attempt) {
+    const sigset_t signals = watched_signals();
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) throw errno_error(errno, "watch", "signals");
+    const fs::path diary = paths.diary(attempt);
+    Descriptor output(::open(diary.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!output) throw errno_error(errno, "write", diary.string());
+    launch::Start start{
+        .program = "srun", .words = srun_words(read_profile(paths.profile())), .input = launch::kNull};
+    if (!spec.working_folder.empty()) start.words.push_back("--chdir=" + spec.working_folder);
+    for (std::string& word : jobs::command_of(spec)) start.words.push_back(std::move(word));
+    start.environment = jobs::job_environment(paths, spec, attempt);
+    start.environment.push_back("LOCKSTEP_SECRET=" + random_hex(32));
+    start.environment.push_back("LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus));
+    // A rank that has saved must not be taken for one that failed, for whose sake all are killed.
+    start.environment.emplace_back("LOCKSTEP_STOPPED_STATUS=0");
+    start.output = start.errors = output.get();
+    process_ = launch::start_process(start);
+  }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  ~Step() {
+    if (process_ <= 0) return;
+    ::kill(-process_, SIGKILL);
+    launch::wait_for_end(process_);
+  }
+
+  /// Until srun has ended; its exit status.
+  int wait(const std::string& id, const Say& say) {
+    while (true) {
+      if (const auto end = launch::try_wait_for_end(process_)) {
+        process_ = -1;
+        const int status = end->status.value_or(0);
+        return WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+      }
+      pollfd waits{signals_.get(), POLLIN, 0};
+      ::poll(&waits, 1, static_cast<int>(kLookInterval.count()));
+      read_signals(id, say);
+      if (!is_fenced_ && jobs::newest_attempt(paths_) > attempt_) {
+        is_fenced_ = true;
+        say("a later attempt began; this one ends");
+        ::kill(-process_, SIGKILL);
+      }
+    }
+  }
+
+  int signal() const { return signal_; }  ///< that asked for the end; 0: none
+  bool is_fenced() const { return is_fenced_; }
+
+ private:
+  void read_signals(const std::string& id, const Say& say) {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGCHLD || signal_ != 0) continue;
+      signal_ = signal;
+      say(signal == SIGUSR1 ? "the time limit is near; the ranks are asked to save"
+                            : "the machines are taken; the ranks are asked to save");
+      // To the ranks only, not to this program. Ranks that have the signal already ignore a second one.
+      const CommandEnd end =
+          run_command({"scancel", "--signal=TERM", id}, {.limit = std::chrono::seconds(20)});
+      if (end.status != 0) say("scancel: " + printable(first_line(end.errors)));
+    }
+  }
+
+  const JobPaths paths_;
+  const int64_t attempt_;
+  Descriptor signals_;
+  pid_t process_ = -1;
+  int signal_ = 0;
+  bool is_fenced_ = false;
+};
+
+bool was_cancelled(const JobPaths& paths, const std::string& id) {
+  if (jobs::is_marked_cancelled(paths)) return true;
+  const CommandEnd end = run_command({"squeue", "--noheader", "--states=all", "--jobs=" + id, "--format=%T"},
+                                     {.limit = std::chrono::seconds(20)});
+  return first_line(end.output) == "CANCELLED";
+}
+
+// A run that somebody asked to stop (lockstep stop) is over; one that a signal stopped made room. Slurm may
+// send the signal to the ranks alone.
+bool was_run_stopped(const JobSpec& spec, bool by_signal) {
+  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return by_signal;
+  const record::StateOfRun found = record::state_of(spec.run_folder);
+  return found.state == record::RunState::stopped && !found.reason.ends_with("asked for it");
+}
+
+AttemptEnd end_of(const JobSpec& spec, const Step& step, int status) {
+  const bool by_signal = step.signal() != 0;
+  if (status == 0) {
+    const bool is_run = !spec.run_folder.empty();
+    return is_run && was_run_stopped(spec, by_signal) ? AttemptEnd::stopped : AttemptEnd::ended;
+  }
+  const bool was_killed = status == kLostStatus || status > kSignalStatus;
+  if (!jobs::may_start_again(spec) || !(by_signal || was_killed)) return AttemptEnd::failed;
+  return by_signal ? AttemptEnd::stopped : AttemptEnd::lost;
+}
+
+std::string reason_of(const AttemptResult& result, int signal) {
+  switch (result.end) {
+    case AttemptEnd::ended:
+      return "";
+    case AttemptEnd::stopped:
+      return signal == SIGUSR1 ? "saved before the time limit" : "saved because the machines were taken";
+    case AttemptEnd::lost:
+      return "ranks were killed or lost (status " + std::to_string(result.status) + ")";
+    case AttemptEnd::cancelled:
+      return "cancelled";
+    case AttemptEnd::fenced:
+      return "a later attempt began";
+    case AttemptEnd::failed:
+      return result.status > kSignalStatus
+                 ? "the command was killed by signal " + std::to_string(result.status - kSignalStatus)
+                 : "the command ended with status " + std::to_string(result.status);
+  }
+  return "";
+}
+
+// Slurm could not start the ranks, which says nothing about them.
+bool was_never_started(const fs::path& diary) {
+  std::error_code none;
+  return fs::file_size(diary, none) < kLongestRefusal &&
+         read_file(diary, kLongestRefusal).find("Unable to create step") != std::string::npos;
+}
+
+// Runs the ranks, and fills in how they ended. Returns the signal that asked for the end.
+int run_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, const std::string& id,
+             const Say& say) {
+  wait_for_orphans(spec, say);
+  Step step(spec, paths, result.attempt);
+  result.status = step.wait(id, say);
+  result.step = jobs::step_of(spec);
+  result.end = step.is_fenced() ? AttemptEnd::fenced : end_of(spec, step, static_cast<int>(result.status));
+  if (result.end == AttemptEnd::failed && was_never_started(paths.diary(result.attempt)))
+    result.end = AttemptEnd::lost;
+  return step.signal();
+}
+
+// Slurm ends this process when it takes the job back.
+bool requeue(const std::string& id, const Say& say) {
+  const CommandEnd end = run_command({"scontrol", "requeue", id});
+  if (end.status != 0) {
+    say("scontrol requeue: " + printable(first_line(end.errors)));
+    return false;
+  }
+  std::this_thread::sleep_for(kRequeueLimit);
+  return true;
+}
+
+}  // namespace
+
+int run_slurm_attempt(const fs::path& folder, const Say& say) {
+  const JobPaths paths{folder};
+  const JobSpec spec = jobs::read_spec(paths);
+  const std::string id = own_id(), owner = own_job(paths, id);
+  if (owner != id || jobs::read_result(paths)) {
+    say(owner != id ? "job " + id + " is a second submission of job " + owner + " and does nothing"
+                    : "the job is over");
+    return 0;
+  }
+  AttemptResult result{.attempt = jobs::begin_attempt(paths),
+                       .nodes = variable("SLURM_JOB_NODELIST"),
+                       .started = now_seconds()};
+  say("attempt " + std::to_string(result.attempt) + " on " + result.nodes);
+  const int signal = run_step(paths, spec, result, id, say);
+  if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
+    result.end = AttemptEnd::cancelled;
+  result.reason = reason_of(result, signal);
+  bool goes_on = result.end == AttemptEnd::stopped || result.end == AttemptEnd::lost;
+  if (goes_on && !jobs::is_worth_another(paths, spec, result.attempt, result.step)) {
+    goes_on = false;
+    result.end = AttemptEnd::failed;
+    result.reason += "; it was started again without a step in between, and is not any more";
+  }
+  result.ended = now_seconds();
+  jobs::end_attempt(paths, result);
+  say("attempt " + std::to_string(result.attempt) + " " +
+      enum_names(AttemptEnd{})[static_cast<size_t>(result.end)] +
+      (result.reason.empty() ? "" : ": " + result.reason) +
+      (result.step >= 0 ? ", after step " + with_commas(result.step) : ""));
+  if (goes_on && requeue(id, say)) return 0;
+  return result.end == AttemptEnd::ended || result.end == AttemptEnd::fenced
+             ? 0
+             : static_cast<int>(std::max<int64_t>(1, result.status));
+}
+
+}  // namespace lockstep::cluster

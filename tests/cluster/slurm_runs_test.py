@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""A training on a real Slurm has the weights of one thread: on two nodes, with a node that dies, taken by a more urgent
+job, and at its time limit."""
+
+import unittest
+
+import jobs_on_slurm
+import runs
+import slurm
+
+# digits_cnn, long enough to be stopped in the middle.
+OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift", "--max-epochs", "60"]
+NODES = {"nodes": 2, "workers": 4}
+STEP = 30  # of 420: in mid-epoch
+
+
+class SameWeights(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        runs.train(cls.digits, cls.folder / "alone", *OPTIONS, "--workers", "1")
+        cls.expected = runs.weights(cls.folder / "alone")
+        cls.cluster = jobs_on_slurm.Cluster(count=3)
+        cls.enterClassContext(cls.cluster)
+        names = {f"machine-{node}": cls.cluster.address(node) for node in range(3)}
+        for node in range(3):
+            cls.cluster.know(node, names)
+
+    def start(self, name, **keys):
+        return self.cluster.train(self.folder / "jobs", name, self.digits, *OPTIONS, **{**NODES, **keys})
+
+    def check(self, job, ends):
+        """That the job ended well after attempts that ended so, with the weights of one thread."""
+        self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
+        self.assertEqual([result["end"] for result in job.attempts_ended()], ends, job.said())
+        self.assertEqual(runs.weights(job.run), self.expected)
+        steps = [result["step"] for result in job.attempts_ended()]
+        self.assertEqual(steps, sorted(steps), "an attempt goes on where the last one stopped")
+
+    def test_threads_and_processes(self):
+        runs.train(self.digits, self.folder / "threads", *OPTIONS, "--workers", "4")
+        self.assertEqual(runs.weights(self.folder / "threads"), self.expected)
+        runs.run("run", "-n", "4", runs.PROGRAM, "train", self.digits, "--output", self.folder / "processes", *OPTIONS)
+        self.assertEqual(runs.weights(self.folder / "processes"), self.expected)
+
+    def test_two_nodes(self):
+        job = self.start("two")
+        self.check(job, ["ended"])
+        self.assertIn("on each of 4 ranks, over gloo", runs.plan_line(job.run, "workers"))
+
+    def test_a_signal_before_the_time_limit(self):
+        job = self.start("signalled")
+        job.wait_for_step(STEP)
+        self.cluster.ask("scancel", "--batch", "--signal=USR1", job.id)
+        self.check(job, ["stopped", "ended"])
+        self.assertIn("saved before the time limit", job.attempts_ended()[0]["reason"])
+
+    def test_a_more_urgent_job(self):
+        job = self.start("preempted", nodes=3, workers=3)
+        job.wait_for_step(STEP)
+        urgent = self.cluster.submit(self.folder / "jobs", "urgent", "program", "/bin/true", partition="urgent", nodes=3,
+                                     options=["--exclusive"])
+        self.assertEqual(urgent.wait_until_over()["end"], "ended", urgent.said())
+        self.check(job, ["stopped", "ended"])
+
+    def test_a_node_that_dies(self):
+        job = self.start("dead-node")
+        job.wait_for_step(STEP)
+        on = job.cluster.ask("squeue", "-h", "-j", job.id, "-o", "%N")
+        self.assertEqual(on, "machine-[0-1]")
+        self.cluster.crash(1)
+        job.wait(lambda: runs.steps_done(job.run) > STEP and (job.folder / "attempt-2").exists() or
+                 "BeginTime" in self.cluster.ask("squeue", "-h", "-t", "all", "-j", job.id, "-o", "%r"),
+                 "the second attempt")
+        self.cluster.restart(1)
+        self.cluster.wait("the node again", lambda: self.cluster.idle_nodes() == 3)
+        self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
+        self.assertEqual(runs.weights(job.run), self.expected)
+
+    @unittest.skipUnless(runs.IS_LONG, "Slurm looks at time limits every half a minute")
+    def test_the_time_limit(self):
+        job = self.cluster.train(self.folder / "jobs", "limit", self.digits, *OPTIONS, **NODES, time="1",
+                                 **{"signal-before": 55})
+        self.check(job, ["stopped", "ended"])
+
+
+if __name__ == "__main__":
+    slurm.require(*slurm.PROGRAMS)
+    unittest.main()
