@@ -78,7 +78,7 @@ class Login(runs.TestFolders, unittest.TestCase):
     def on_laptop(self, *words, status=0, environment=None):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         done = subprocess.run(self.cluster.command(LAPTOP, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False, cwd=self.home,
+                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
                               env={**clean, "XDG_CONFIG_HOME": str(self.home), "LOCKSTEP_JOBS": str(self.home / "jobs"),
                                    **(environment or {})})
         self.assertEqual(done.returncode, status, done.stdout)
@@ -116,7 +116,7 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.lockstep("job", "wait", "far:1")
         self.assertIn("held-out accuracy", self.lockstep("job", "diary", "far:1"))
         self.assertRegex(self.lockstep("jobs"), r"far, at login(.|\n)*digits +(.|\n)*ended")
-        self.lockstep("job", "fetch", "far:1", "here")
+        self.lockstep("job", "fetch", "far:1", self.home / "here")
         fetched = next(self.home.glob("here/**/model.safetensors"))
         self.assertEqual(runs.sha256(fetched), runs.weights(alone)[0])
 
