@@ -22,6 +22,8 @@ std::filesystem::path user_cache_folder() { return folder_of("XDG_CACHE_HOME", "
 
 std::filesystem::path user_config_folder() { return folder_of("XDG_CONFIG_HOME", ".config"); }
 
+std::filesystem::path user_state_folder() { return folder_of("XDG_STATE_HOME", ".local/state"); }
+
 std::filesystem::path lockstep_cache_folder() {
   const char* own = std::getenv("LOCKSTEP_CACHE");
   if (own != nullptr && *own == '/') return own;

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cloud/aws.h"
 
 namespace lockstep::cli {
 namespace {
@@ -46,8 +47,10 @@ void check_provider(const std::string& provider) {
               "the providers are aws and kubernetes");
 }
 
-cloud::PriceTable prices_of(const std::string& choice, const std::string&) {
+cloud::PriceTable prices_of(const std::string& choice, const std::string& region) {
   if (choice.empty()) return cloud::price_snapshot();
+  if (choice == "live")
+    return cloud::live_prices(cloud::AwsBridge::of_user(), region.empty() ? "us-east-1" : region);
   return cloud::read_prices(choice);
 }
 

@@ -7,6 +7,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/cloud/provider.h"
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/nodes.h"
 #include "lockstep/cluster/profile.h"
@@ -28,10 +29,14 @@ struct ImportChoice {
 
 struct DiscoverChoice {
   std::string use;
+  std::string region;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Profile");
     field("use", self.use,
-          "make a profile of this name for the Slurm that was found, and make it the default");
+          "make a profile of this name for the Slurm that was found, and make it the default; with --region, "
+          "the "
+          "name of a cluster in AWS");
+    field("region", self.region, "ask AWS for clusters of lockstep cloud in this region; empty: ask nobody");
   };
 };
 
@@ -66,6 +71,20 @@ Profile profile_of(const cluster::Partition& partition) {
   profile.partition = partition.name;
   profile.gpus = partition.gpus;
   return profile;
+}
+
+int discover_in_cloud(const std::string& region, const std::string& use, Console& console) {
+  const auto provider = cloud::make_provider("aws");
+  const std::vector<cloud::ClusterStatus> found = provider->list(region);
+  for (const cloud::ClusterStatus& status : found)
+    console.print("aws  " + printable(status.name) + ": " + with_commas(status.workers) + " workers on " +
+                  printable(status.type) + ", " + printable(lower(status.stack)) + "\n");
+  if (found.empty()) console.print("aws  none: no cluster in " + region + " has Lockstep's tag\n");
+  if (use.empty()) return 0;
+  provider->adopt(use, region);
+  Profiles::of_user().set_default(use);
+  console.print("profile " + use + " is the default\n");
+  return 0;
 }
 
 }  // namespace
@@ -168,6 +187,8 @@ int run_cluster_import(const Call& call, Console& console) {
 
 int run_cluster_discover(const Call& call, Console& console) {
   const std::string name = settings_of<DiscoverChoice>(call).use;
+  const std::string region = settings_of<DiscoverChoice>(call).region;
+  if (!region.empty()) return discover_in_cloud(region, name, console);
   const cluster::Node here = cluster::nodes_of({}).front();
   console.print("local  this machine, " + here.host + ", with " + with_commas(here.cores) + " cores\n");
   if (!cluster::has_program("sinfo")) {

@@ -51,6 +51,20 @@ int run_copy(const Call& call, Console& console);
 
 std::vector<FieldInfo> cloud_plan_fields();
 int run_cloud_plan(const Call& call, Console& console);
+std::vector<FieldInfo> cloud_create_fields();
+std::vector<FieldInfo> cloud_list_fields();
+std::vector<FieldInfo> cloud_resize_fields();
+std::vector<FieldInfo> cloud_remove_fields();
+std::vector<FieldInfo> cloud_watchdog_fields();
+int run_cloud_create(const Call& call, Console& console);
+int run_cloud_wait(const Call& call, Console& console);
+int run_cloud_list(const Call& call, Console& console);
+int run_cloud_start(const Call& call, Console& console);
+int run_cloud_stop(const Call& call, Console& console);
+int run_cloud_resize(const Call& call, Console& console);
+int run_cloud_remove(const Call& call, Console& console);
+int run_cloud_setup(const Call& call, Console& console);
+int run_cloud_watchdog(const Call& call, Console& console);
 std::vector<FieldInfo> cloud_prices_fields();
 int run_cloud_prices(const Call& call, Console& console);
 

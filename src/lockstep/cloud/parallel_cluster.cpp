@@ -77,7 +77,8 @@ Json queue(const ClusterRequest& request, const ClusterPlan& plan, const Cluster
   if (reserved) machines["CapacityReservationTarget"] = {{"CapacityReservationId", request.reservation}};
   Json net{{"SubnetIds",
             Json::array({request.workers_subnet.empty() ? identity.subnet : request.workers_subnet})}};
-  if (plan.placement_group) net["PlacementGroup"] = {{"Enabled", true}};
+  // ParallelCluster wants to be told where there is EFA.
+  if (plan.placement_group || plan.efa) net["PlacementGroup"] = {{"Enabled", plan.placement_group}};
   Json workers{{"Name", "workers"},
                {"CapacityType", request.spot ? "SPOT" : "ONDEMAND"},
                {"ComputeSettings", {{"LocalStorage", root_volume(request)}}},
@@ -111,9 +112,16 @@ Json shared_storage(const ClusterRequest& request) {
 
 }  // namespace
 
+std::string login_user(Os os) { return os == Os::ubuntu2204 || os == Os::ubuntu2404 ? "ubuntu" : "ec2-user"; }
+
 Json cluster_config(const ClusterRequest& request, const ClusterPlan& plan, const ClusterIdentity& identity) {
-  Json tags = Json::array(
-      {{{"Key", kClusterTag}, {"Value", identity.name}}, {{"Key", kIdTag}, {"Value", identity.id}}});
+  Json tags = Json::array();
+  const std::vector<std::pair<std::string, std::string>> own{{kClusterTag, identity.name},
+                                                             {kIdTag, identity.id},
+                                                             {kTypeTag, plan.type},
+                                                             {kWorkersTag, std::to_string(plan.workers)},
+                                                             {kUserTag, login_user(request.os)}};
+  for (const auto& [key, value] : own) tags.push_back({{"Key", key}, {"Value", value}});
   for (const auto& [key, value] : tags_of(request)) tags.push_back({{"Key", key}, {"Value", value}});
   const int64_t idle = parse_seconds(request.idle, "idle") / kSecondsPerMinute;
   const int64_t scaledown =

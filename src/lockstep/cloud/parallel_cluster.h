@@ -12,6 +12,10 @@ namespace lockstep::cloud {
 /// The tags by which everything of a cluster is found again.
 inline constexpr const char* kClusterTag = "lockstep-cluster";
 inline constexpr const char* kIdTag = "lockstep-id";
+// With these another machine can write a profile.
+inline constexpr const char* kTypeTag = "lockstep-type";
+inline constexpr const char* kWorkersTag = "lockstep-workers";
+inline constexpr const char* kUserTag = "lockstep-user";
 
 /// What identifies a cluster and its package.
 struct ClusterIdentity {
@@ -22,6 +26,9 @@ struct ClusterIdentity {
   std::string subnet{};          ///< found by AWS's defaults if the request has none
   std::string bucket() const { return "lockstep-" + id; }
 };
+
+/// Who logs in at the head node.
+std::string login_user(Os os);
 
 /// As JSON, of which ParallelCluster reads the YAML. The machines start when there are jobs, so a cluster
 /// without jobs costs its head node and disks.

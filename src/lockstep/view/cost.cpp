@@ -53,7 +53,10 @@ std::string tick_text(double tick) {
 
 std::string hours_text(double tick) {
   const double hours = std::pow(10, tick);
-  return hours < 0.99 ? as_duration(std::round(hours * 3600)) : tick_text(tick) + " h";
+  if (hours > 0.99) return tick_text(tick) + " h";
+  const double minutes = hours * 60;
+  return minutes > 0.99 ? shortest(std::round(minutes * 10) / 10) + " min"
+                        : shortest(std::round(minutes * 600) / 10) + " s";
 }
 
 Panel panel_of(const std::vector<CostCurve>& curves) {

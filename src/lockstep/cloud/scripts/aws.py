@@ -153,7 +153,7 @@ def state(aws, name):
     if "FAILED" in said["stack"] or "ROLLBACK" in said["stack"]:
         said["cause"] = cause(aws, stack)
     resources = aws.client("cloudformation").describe_stack_resources(StackName=name)["StackResources"]
-    said["ready"] = sum(one["ResourceStatus"] == "CREATE_COMPLETE" for one in resources)
+    said["ready"] = sum(one["ResourceStatus"] in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for one in resources)
     said["resources"] = len(resources)
     return said
 
@@ -232,27 +232,21 @@ def tagged(aws, name, id):  # pylint: disable=redefined-builtin
     left += [f"stack {stack['StackName']} ({stack['StackStatus']})" for stack in
              aws.pages("cloudformation", "describe_stacks", "Stacks") if tags_of(stack).get(NAME_TAG) == name]
     left += [f"bucket {bucket}" for bucket in buckets(aws, name, id)]
-    known = {word for line in left for word in line.split()}
     try:
         arns = [one["ResourceARN"] for one in aws.pages(
             "resourcegroupstaggingapi", "get_resources", "ResourceTagMappingList",
             TagFilters=[{"Key": NAME_TAG, "Values": [name]}])]
     except botocore.exceptions.ClientError:
         arns = []
-    for arn in arns:
-        last = arn.replace("/", ":").split(":")
-        if not known & set(last) and not is_gone(aws, arn):
-            left.append(arn)
+    left += [arn for arn in arns if not was_asked(arn)]
     return {"left": sorted(left)}
 
 
-def is_gone(aws, arn):
-    """The tagging interface goes on naming machines and stacks that have ended."""
-    kind, _, rest = arn.split(":", 5)[5].partition("/")
-    if kind == "instance":
-        found = aws.client("ec2").describe_instances(Filters=[{"Name": "instance-id", "Values": [rest]}])["Reservations"]
-        return all(one["State"]["Name"] in GONE for group in found for one in group["Instances"])
-    return kind == "stack" and stack_of(aws, rest.split("/")[0]) is None
+def was_asked(arn):
+    """Whether tagged() has asked the service itself. The tagging interface goes on naming what has ended."""
+    _, _, service, _, _, rest = arn.split(":", 5)
+    return service in ("s3", "cloudformation") or (service == "ec2" and rest.split("/")[0] in (
+        "instance", "volume", "security-group", "network-interface", "placement-group", "launch-template"))
 
 
 def buckets(aws, name, id):  # pylint: disable=redefined-builtin
@@ -267,7 +261,8 @@ def buckets(aws, name, id):  # pylint: disable=redefined-builtin
             if error.response["Error"]["Code"] != "NoSuchTagSet":
                 continue
             tags = {NAME_TAG: name} if id else {}
-        if tags.get(NAME_TAG) == name:
+        where = s3.get_bucket_location(Bucket=bucket)["LocationConstraint"] or "us-east-1"
+        if tags.get(NAME_TAG) == name and where == aws.region:  # another region may have a cluster of this name
             found.append(bucket)
     return found
 
@@ -319,7 +314,8 @@ def discover(aws):
             continue
         machines = instances(aws, tags[NAME_TAG])
         found.append({"name": tags[NAME_TAG], "id": tags.get(ID_TAG, ""), "stack": stack["StackStatus"],
-                      "created": stack["CreationTime"].timestamp(), "machines": machines})
+                      "type": tags.get("lockstep-type", ""), "workers": int(tags.get("lockstep-workers", "0")),
+                      "user": tags.get("lockstep-user", ""), "created": stack["CreationTime"].timestamp(), "machines": machines})
     return {"clusters": found}
 
 
@@ -375,7 +371,7 @@ def refusal(error):
         return Refused("keys", "the sign-on for AWS has expired", "aws sso login")
     if isinstance(error, botocore.exceptions.BotoCoreError):
         return Refused("network", f"cannot reach AWS: {error}", "check the network and the region")
-    raise error
+    return Refused("aws", f"AWS gave an answer that boto3 does not understand: {type(error).__name__}: {str(error)[:200]}")
 
 
 def main():

@@ -1,0 +1,378 @@
+#include "lockstep/cloud/aws.h"
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <mutex>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cloud/parallel_cluster.h"
+#include "lockstep/cloud/yaml.h"
+#include "lockstep/cluster/profile.h"
+#include "lockstep/download/sha256.h"
+
+namespace lockstep::cloud {
+namespace {
+
+constexpr size_t kIdBytes = 8;
+constexpr auto kLookPause = std::chrono::seconds(5);
+constexpr const char* kProgram = "/usr/local/bin/lockstep";
+constexpr const char* kPartition = "workers";
+// Of types that have several network cards, of which a public address is not possible.
+constexpr std::array<std::string_view, 5> kManyCards{"p4d.", "p4de.", "p5.", "p5en.", "p6-b200."};
+
+// Ends at once at a stop.
+void pause(const Watch& watch, const std::string& what) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, watch.stop, kLookPause, [] { return false; });
+  if (watch.stop.stop_requested())
+    throw Error(ErrorCode::cancelled, "stopped waiting for " + what,
+                "it goes on in AWS: lockstep cloud wait NAME");
+}
+
+ClusterIdentity identity_of(const ClusterRecord& record) {
+  return {.name = record.name,
+          .id = record.id,
+          .package_file = record.package_file,
+          .package_sha256 = record.package_sha256,
+          .subnet = record.subnet};
+}
+
+// ParallelCluster's words, and where its machines' logs say more.
+std::string failure_text(const Json& state) {
+  const Json cause = state.value("cause", Json::object());
+  std::string text = cause.value("text", "");
+  if (text.empty()) text = state.value("reason", "");
+  const std::string resource = cause.value("resource", "");
+  return (resource.empty() ? "" : resource + ": ") + text;
+}
+
+std::string failure_hint(const std::string& text, const Json& state) {
+  const Json cause = state.value("cause", Json::object());
+  if (const std::string line = cause.value("line", ""); !line.empty())
+    return cause.value("log", "the log") + " says: " + line;
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  if (has("InsufficientInstanceCapacity"))
+    return "AWS has no such machines free there now: try another --region, --type, or later";
+  if (has("VcpuLimitExceeded") || has("LimitExceeded"))
+    return "the account's quota is too small: ask AWS for more in Service Quotas";
+  if (has("is not authorized")) return "docs/cloud.md has the policy that Lockstep needs";
+  return "lockstep cloud remove NAME removes what was made";
+}
+
+bool is_over(const std::string& stack) { return !stack.ends_with("_IN_PROGRESS"); }
+
+Machine machine_of(const Json& json) {
+  return {.id = json.value("id", ""),
+          .type = json.value("type", ""),
+          .state = json.value("state", ""),
+          .address = json.value("address", ""),
+          .is_head = json.value("head", false),
+          .started = json.value("started", 0.0)};
+}
+
+std::vector<Machine> machines_of(const Json& list) {
+  std::vector<Machine> machines;
+  for (const Json& one : list) machines.push_back(machine_of(one));
+  return machines;
+}
+
+// Of the head node, which is where jobs are submitted.
+std::string login_of(const std::string& name, const std::string& user, const std::vector<Machine>& machines) {
+  for (const Machine& machine : machines) {
+    if (machine.is_head && !machine.address.empty()) return user + "@" + machine.address;
+  }
+  throw Error(ErrorCode::cluster, "the head node of " + quote(name) + " has no public address",
+              "start it, or use a --subnet that gives public addresses");
+}
+
+cluster::Profile slurm_profile(const ClusterPlan& planned, const std::string& login) {
+  cluster::Profile profile;
+  profile.scheduler = "slurm";
+  profile.login = login;
+  profile.program = kProgram;
+  profile.partition = kPartition;
+  profile.nodes = planned.machines;
+  profile.workers = planned.workers;
+  profile.gpus = planned.gpu.empty() ? 0 : planned.workers_per_machine;
+  profile.job_folder = "/shared/lockstep-jobs";
+  return profile;
+}
+
+void check_cards(const ClusterRequest& request, const ClusterPlan& plan) {
+  const bool many = std::any_of(kManyCards.begin(), kManyCards.end(),
+                                [&](std::string_view family) { return plan.type.starts_with(family); });
+  if (many && request.workers_subnet.empty())
+    throw Error(ErrorCode::invalid_option,
+                "--type " + plan.type +
+                    " needs --workers-subnet (SubnetIds of ParallelCluster): its machines have "
+                    "several network cards, and AWS gives such machines no public address",
+                "name a private subnet with a NAT gateway: --workers-subnet subnet-...");
+}
+
+}  // namespace
+
+ClusterPlan AwsProvider::plan(const ClusterRequest& request) {
+  check_request(request);
+  const PlanRequest asked = plan_request_of(request);
+  if (request.prices == "live") return make_plan(asked, live_prices(bridge_, request.region));
+  return make_plan(asked, request.prices.empty() ? price_snapshot() : read_prices(request.prices));
+}
+
+std::string AwsProvider::manifest(const std::string& name, const ClusterRequest& request) {
+  check_cluster_name(name);
+  const ClusterPlan planned = plan(request);
+  ClusterIdentity identity{.name = name, .id = "0000000000000000"};
+  identity.subnet = request.subnet.empty() ? "subnet-00000000" : request.subnet;
+  if (!request.package.empty()) {
+    identity.package_file = std::filesystem::path(request.package).filename();
+    identity.package_sha256 = download::sha256_of_file(request.package);
+  }
+  return "# What lockstep cloud create " + name +
+         " hands to ParallelCluster. Nothing was asked or started.\n" +
+         to_yaml(cluster_config(request, planned, identity));
+}
+
+ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest& request,
+                                  const Watch& watch) {
+  check_cluster_name(name);
+  const ClusterPlan planned = plan(request);
+  check_cards(request, planned);
+  if (records_.has(name))
+    throw Error(
+        ErrorCode::invalid_option, "this machine made a cluster " + quote(name) + " already",
+        "lockstep cloud wait " + name + " goes on with it, lockstep cloud remove " + name + " removes it");
+  if (request.package.empty())
+    throw Error(ErrorCode::invalid_option, "--package is missing: the machines install Lockstep from it",
+                "scripts/package makes it: wheel for machines with GPUs, tarball for others");
+  if (request.key.empty())
+    throw Error(ErrorCode::invalid_option, "--key is missing: without a key pair nobody can log in (KeyName)",
+                "aws ec2 describe-key-pairs lists the key pairs of a region");
+  ClusterRecord record{.name = name, .id = random_hex(kIdBytes)};
+  record.request = request;
+  record.request.type = record.type = planned.type;
+  record.machines = planned.machines;
+  record.package_file = std::filesystem::path(request.package).filename();
+  record.package_sha256 = download::sha256_of_file(request.package, watch.stop);
+  record.dollars_per_hour = planned.dollars_per_hour;
+  record.dollars_per_hour_stopped = planned.dollars_per_hour_stopped;
+  watch.show({"asking AWS"});
+  const Json found = bridge_.ask("preflight", request.region,
+                                 {{"type", planned.type},
+                                  {"machines", planned.machines},
+                                  {"spot", request.spot},
+                                  {"subnet", request.subnet},
+                                  {"key", request.key},
+                                  {"vcpus", planned.vcpus},
+                                  {"head_type", request.head_type}});
+  record.subnet = found.value("subnet", "");
+  record.created = now_seconds();
+  set_running(record, true, record.created);
+  records_.save(record);  // from here on, remove finds everything
+  watch.show({"copying the package"});
+  put_files(record);
+  watch.show({"starting"});
+  bridge_.parallel_cluster(
+      {"create-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
+      request.region);
+  return wait(name, watch);
+}
+
+void AwsProvider::put_files(const ClusterRecord& record) {
+  const std::filesystem::path script = records_.folder_of(record.name) / "bootstrap.sh";
+  write_file_atomic(script, bootstrap_script());
+  bridge_.ask(
+      "put", record.request.region,
+      {{"name", record.name},
+       {"id", record.id},
+       {"files",
+        {{"bootstrap.sh", {{"path", script.string()}}},
+         {record.package_file, {{"path", std::filesystem::absolute(record.request.package).string()}}}}}});
+}
+
+std::filesystem::path AwsProvider::write_config(const ClusterRecord& record) {
+  const std::filesystem::path file = records_.folder_of(record.name) / "parallelcluster.yaml";
+  write_file_atomic(file, to_yaml(cluster_config(record.request, plan(record.request), identity_of(record))));
+  return file;
+}
+
+Json AwsProvider::wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch) {
+  while (true) {
+    Json state = bridge_.ask("state", record.request.region, {{"name", record.name}});
+    const std::string stack = state.value("stack", "");
+    watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
+                state.value("resources", int64_t{0})});
+    if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
+    if (stack.empty())
+      throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(record.name),
+                  "lockstep cloud remove " + record.name + " removes what is left of it");
+    if (is_over(stack)) {
+      const std::string text = failure_text(state);
+      throw Error(ErrorCode::cluster,
+                  "the cluster " + quote(record.name) + " failed (" + stack + "): " + printable(text),
+                  printable(failure_hint(text, state)));
+    }
+    pause(watch, "the cluster " + quote(record.name));
+  }
+}
+
+ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
+  ClusterRecord record = records_.find(name);
+  try {
+    const Json state = wait_for_stack(record, "CREATE_COMPLETE", watch);
+    write_profile(record, state["machines"]);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::cluster) {
+      record.phase = ClusterPhase::failed;
+      records_.save(record);
+    }
+    throw;
+  }
+  record.phase = ClusterPhase::running;
+  records_.save(record);
+  return record;
+}
+
+void AwsProvider::write_profile(const ClusterRecord& record, const Json& machines) {
+  const ClusterPlan planned = plan(record.request);
+  cluster::Profile profile =
+      slurm_profile(planned, login_of(record.name, login_user(record.request.os), machines_of(machines)));
+  if (const int64_t idle = parse_seconds(record.request.idle, "idle"); idle > 0) profile.idle_limit = idle;
+  cluster::Profiles::of_user().save(record.name, profile);
+}
+
+void AwsProvider::adopt(const std::string& name, const std::string& region) {
+  std::vector<std::string> names;
+  for (const ClusterStatus& status : list(region)) {
+    names.push_back(status.name);
+    if (status.name != name) continue;
+    const PlanRequest machines{.gpus = status.workers, .type = status.type, .region = region};
+    const cluster::Profile profile =
+        slurm_profile(make_plan(machines, price_snapshot()), login_of(name, status.user, status.machines));
+    cluster::Profiles::of_user().save(name, profile);
+    return;
+  }
+  throw Error(ErrorCode::not_found, "there is no cluster " + quote(name) + " in " + region,
+              names.empty() ? "there is none with Lockstep's tag" : "there is " + join(names, ", "));
+}
+
+std::vector<ClusterStatus> AwsProvider::list(const std::string& region) {
+  std::vector<ClusterStatus> found;
+  const Json answer = bridge_.ask("discover", region, Json::object());
+  for (const Json& one : answer["clusters"])
+    found.push_back({.name = one.value("name", ""),
+                     .id = one.value("id", ""),
+                     .stack = one.value("stack", ""),
+                     .machines = machines_of(one["machines"]),
+                     .type = one.value("type", ""),
+                     .workers = one.value("workers", int64_t{0}),
+                     .user = one.value("user", "")});
+  return found;
+}
+
+ClusterRecord AwsProvider::start(const std::string& name, const Watch& watch) {
+  ClusterRecord record = records_.find(name);
+  const std::string region = record.request.region;
+  set_running(record, true, now_seconds());  // it may cost from now on
+  records_.save(record);
+  watch.show({"starting the head node"});
+  const Json answer = bridge_.ask("power", region, {{"name", name}, {"on", true}});
+  bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "START_REQUESTED"},
+                           region);
+  write_profile(record, answer["machines"]);  // it has another address
+  record.phase = ClusterPhase::running;
+  records_.save(record);
+  return record;
+}
+
+ClusterRecord AwsProvider::stop(const std::string& name, const Watch& watch) {
+  ClusterRecord record = records_.find(name);
+  const std::string region = record.request.region;
+  watch.show({"stopping the workers"});
+  bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "STOP_REQUESTED"},
+                           region);
+  watch.show({"stopping the head node"});
+  bridge_.ask("power", region, {{"name", name}, {"on", false}});
+  set_running(record, false, now_seconds());
+  record.phase = ClusterPhase::stopped;
+  records_.save(record);
+  return record;
+}
+
+ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, const Watch& watch) {
+  ClusterRecord record = records_.find(name);
+  record.request.workers = workers;
+  const ClusterPlan planned = plan(record.request);
+  record.machines = planned.machines;
+  record.dollars_per_hour = planned.dollars_per_hour;
+  watch.show({"changing"});
+  bridge_.parallel_cluster(
+      {"update-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
+      record.request.region);
+  const Json state = wait_for_stack(record, "UPDATE_COMPLETE", watch);
+  write_profile(record, state["machines"]);
+  records_.save(record);
+  return record;
+}
+
+void AwsProvider::remove_stack(const std::string& name, const std::string& region, const Watch& watch) {
+  Json state = bridge_.ask("state", region, {{"name", name}});
+  if (state.value("stack", "").empty()) return;
+  if (!state["tags"].contains(kClusterTag))
+    throw Error(ErrorCode::cluster,
+                "the stack " + quote(name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
+                "remove it with the program that made it");
+  if (state.value("stack", "") != "DELETE_IN_PROGRESS")
+    bridge_.parallel_cluster({"delete-cluster", "--cluster-name", name}, region);
+  while (true) {
+    state = bridge_.ask("state", region, {{"name", name}});
+    const std::string stack = state.value("stack", "");
+    if (stack.empty() || stack == "DELETE_COMPLETE") return;
+    watch.show({lower(stack), state.value("ready", int64_t{0}), state.value("resources", int64_t{0})});
+    if (stack == "DELETE_FAILED")
+      throw Error(ErrorCode::cluster,
+                  "AWS cannot remove " + quote(name) + ": " + printable(failure_text(state)),
+                  "repeat the command; it begins where it ended");
+    pause(watch, "the removal of " + quote(name));
+  }
+}
+
+void AwsProvider::remove(const std::string& name, const std::string& region, const Watch& watch) {
+  check_cluster_name(name);
+  const bool known = records_.has(name);
+  ClusterRecord record;
+  if (known) record = records_.find(name);
+  if (!known && region.empty()) records_.find(name);  // says which there are
+  const std::string where = known ? record.request.region : region;
+  if (known) {
+    record.phase = ClusterPhase::removing;
+    records_.save(record);
+  }
+  watch.show({"removing"});
+  remove_stack(name, where, watch);
+  const Json who{{"name", name}, {"id", record.id}};
+  bridge_.ask("sweep", where, who);
+  const Json left = bridge_.ask("tagged", where, who)["left"];
+  if (!left.empty()) {
+    std::vector<std::string> names;
+    for (const Json& one : left) names.push_back(one.get<std::string>());
+    throw Error(ErrorCode::cluster,
+                "these still have the tag " + std::string(kClusterTag) + "=" + name + ": " +
+                    printable(join(names, ", ")),
+                "repeat the command in a few minutes; what is listed goes on costing");
+  }
+  if (!known) return;
+  records_.remove(name);
+  const cluster::Profiles profiles = cluster::Profiles::of_user();
+  for (const cluster::NamedProfile& profile : profiles.list()) {
+    if (profile.name == name && profile.profile.partition == kPartition) profiles.remove(name);
+  }
+}
+
+}  // namespace lockstep::cloud

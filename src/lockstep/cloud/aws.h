@@ -1,0 +1,39 @@
+// Clusters in AWS, made by ParallelCluster.
+#pragma once
+
+#include "lockstep/cloud/aws_bridge.h"
+#include "lockstep/cloud/provider.h"
+
+namespace lockstep::cloud {
+
+class AwsProvider : public Provider {
+ public:
+  AwsProvider(AwsBridge bridge, ClusterRecords records)
+      : bridge_(std::move(bridge)), records_(std::move(records)) {}
+
+  ClusterPlan plan(const ClusterRequest& request) override;
+  std::string manifest(const std::string& name, const ClusterRequest& request) override;
+  ClusterRecord create(const std::string& name, const ClusterRequest& request, const Watch& watch) override;
+  ClusterRecord wait(const std::string& name, const Watch& watch) override;
+  std::vector<ClusterStatus> list(const std::string& region) override;
+  void adopt(const std::string& name, const std::string& region) override;
+  ClusterRecord start(const std::string& name, const Watch& watch) override;
+  ClusterRecord stop(const std::string& name, const Watch& watch) override;
+  ClusterRecord resize(const std::string& name, int64_t workers, const Watch& watch) override;
+  void remove(const std::string& name, const std::string& region, const Watch& watch) override;
+
+ private:
+  void put_files(const ClusterRecord& record);
+  std::filesystem::path write_config(const ClusterRecord& record);
+  Json wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch);
+  void write_profile(const ClusterRecord& record, const Json& machines);
+  void remove_stack(const std::string& name, const std::string& region, const Watch& watch);
+
+  AwsBridge bridge_;
+  ClusterRecords records_;
+};
+
+/// The prices of today of the types in the built-in table, from AWS. Needs keys and a network.
+PriceTable live_prices(const AwsBridge& bridge, const std::string& region);
+
+}  // namespace lockstep::cloud

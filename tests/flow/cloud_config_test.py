@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""The configuration that lockstep cloud writes, held against ParallelCluster's own schema and validators; broken
+requests, which Lockstep must refuse with the field that ParallelCluster names; and JobSets against Kubernetes' schemas.
+
+usage: cloud_config_test.py
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import unittest
+
+import yaml_of
+import aws_services
+import runs
+
+P4 = ["--type", "p4d.24xlarge"]
+G5 = ["--type", "g5.12xlarge"]
+ARN = "arn:aws:iam::123456789012:policy/"
+# PUBLIC and PRIVATE stand for subnets of moto's, of which PRIVATE gives no addresses.
+GOOD = [
+    [], G5, ["--type", "g4dn.xlarge", "--workers", "1"], ["--type", "g5.xlarge", "--workers", "8"],
+    ["--type", "g6.48xlarge", "--workers", "16"], ["--type", "g6e.12xlarge"], ["--type", "g4dn.12xlarge", "--workers", "32"],
+    [*P4, "--workers-subnet", "PRIVATE"], [*P4, "--workers-subnet", "PRIVATE", "--workers", "64"],
+    ["--type", "p4de.24xlarge", "--workers-subnet", "PRIVATE", "--spot"],
+    ["--type", "p5.48xlarge", "--workers-subnet", "PRIVATE", "--workers", "16"],
+    ["--type", "c7i.8xlarge", "--workers", "64"], ["--type", "c7a.8xlarge", "--workers", "32"],
+    ["--type", "c7i.2xlarge", "--workers", "4", "--head-type", "t3.medium"],
+    [*G5, "--spot"], [*G5, "--spot", "--spot-price", "3.5"], [*G5, "--idle", "5m", "--budget", "20"],
+    [*G5, "--idle", "0"], [*G5, "--idle", "90s"], [*G5, "--data", "s3://photos"],
+    [*G5, "--data", "s3://photos/train/set.1/"], [*G5, "--disk-gb", "1000", "--root-gb", "300"],
+    [*G5, "--fsx-gb", "1200"], [*G5, "--fsx-gb", "4800"], [*G5, "--os", "alinux2023"], [*G5, "--os", "ubuntu2404"],
+    [*G5, "--os", "rhel9"], [*G5, "--ssh-from", "203.0.113.0/24", "--key", "mine"],
+    [*G5, "--policy", ARN + "more", "--boundary", ARN + "bound"],
+    [*G5, "--tags", "team=vision,cost:centre=42/a@b"], [*G5, "--package", "PACKAGE", "--budget", "10"],
+]
+# Words of a broken request; where ParallelCluster has the value; and the field that both name.
+QUEUE = "Scheduling/SlurmQueues/0/"
+BROKEN = [
+    (["--subnet", "subnet-1"], "HeadNode/Networking/SubnetId", "SubnetId"),
+    (["--subnet", "vpc-12345678"], "HeadNode/Networking/SubnetId", "SubnetId"),
+    (["--subnet", "subnet-1234567g9"], "HeadNode/Networking/SubnetId", "SubnetId"),
+    (["--workers-subnet", "subnet-ABCDEFGH"], QUEUE + "Networking/SubnetIds/0", "SubnetIds"),
+    (["--workers-subnet", "12345678"], QUEUE + "Networking/SubnetIds/0", "SubnetIds"),
+    (["--security-group", "sg-1"], "HeadNode/Networking/AdditionalSecurityGroups/0", "AdditionalSecurityGroups"),
+    (["--security-group", "group"], "HeadNode/Networking/AdditionalSecurityGroups/0", "AdditionalSecurityGroups"),
+    (["--image", "ami-1"], "Image/CustomAmi", "CustomAmi"),
+    (["--image", "ubuntu"], "Image/CustomAmi", "CustomAmi"),
+    (["--ssh-from", "everywhere"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
+    (["--ssh-from", "10.0.0.1"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
+    (["--ssh-from", "10.0.0.0/99"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
+    (["--ssh-from", "300.1.1.1/8"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
+    (["--policy", "AdministratorAccess"], QUEUE + "Iam/AdditionalIamPolicies/0/Policy", "Policy"),
+    (["--policy", "arn:aws:iam::1:role/x"], QUEUE + "Iam/AdditionalIamPolicies/0/Policy", "Policy"),
+    (["--boundary", "arn:aws:iam::1:role/x"], "Iam/PermissionsBoundary", "PermissionsBoundary"),
+    (["--boundary", "bound"], "Iam/PermissionsBoundary", "PermissionsBoundary"),
+    (["--data", "s3://Photos/x"], QUEUE + "Iam/S3Access/0/BucketName", "BucketName"),
+    (["--data", "s3://a_b/x"], QUEUE + "Iam/S3Access/0/BucketName", "BucketName"),
+    (["--data", "s3://"], QUEUE + "Iam/S3Access/0/BucketName", "BucketName"),
+    (["--fsx-gb", "1000"], "SharedStorage/1/FsxLustreSettings/StorageCapacity", "StorageCapacity"),
+    (["--fsx-gb", "3000"], "SharedStorage/1/FsxLustreSettings/StorageCapacity", "StorageCapacity"),
+    (["--tags", "parallelcluster:x=1"], "Tags/2/Key", "Tag"),
+    (["--tags", "a=1,a=2"], "Tags/2/Key", "Tag"),
+    (["--tags", "key=" + "v" * 257], "Tags/2/Value", "Value"),
+    (["--tags", "k" * 129 + "=v"], "Tags/2/Key", "Key"),
+    (["--idle", "-2m"], "Scheduling/SlurmSettings/ScaledownIdletime", "ScaledownIdletime"),
+    (["--spot", "--spot-price", "-1"], QUEUE + "ComputeResources/0/SpotPrice", "spot-price"),
+    (["--os", "windows"], "Image/Os", "os"),
+    (["--workers", "0"], QUEUE + "ComputeResources/0/MaxCount", "workers"),
+]
+# What ParallelCluster is given in the place of a value of the command line that differs from it.
+VALUES = {"-2m": -2, "1000": 1000, "3000": 3000, "-1": -1, "0": 0, "s3://Photos/x": "Photos", "s3://a_b/x": "a_b",
+          "s3://": "", "parallelcluster:x=1": "parallelcluster:x", "a=1,a=2": "lockstep-id", "key=" + "v" * 257: "v" * 257,
+          "k" * 129 + "=v": "k" * 129}
+
+
+def put(config, path, value):
+    """Sets a value in the configuration, and makes what is above it."""
+    *above, last = path.split("/")
+    for part, below in zip(above, [*above[1:], last]):
+        empty = [] if below.isdigit() else {}
+        if part.isdigit():
+            while len(config) <= int(part):
+                config.append(empty)
+            config = config[int(part)]
+        else:
+            config = config.setdefault(part, empty)
+    if last.isdigit():
+        config[:] = [value]
+    else:
+        config[last] = value
+
+
+class Configuration(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.moto = aws_services.moto()
+        cls.folder = runs.temporary_folder()
+        cls.account = aws_services.Account(cls.folder.name, cls.moto.__enter__())
+        cls.account.make_key()
+        cls.public, cls.private = cls.account.boto("""
+public = ec2.describe_subnets()['Subnets'][0]
+private = ec2.create_subnet(VpcId=public['VpcId'], CidrBlock='172.31.200.0/24', AvailabilityZone=public['AvailabilityZone'])
+print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.moto.__exit__(None, None, None)
+        cls.folder.cleanup()
+
+    def config_of(self, words):
+        words = [{"PRIVATE": self.private, "PACKAGE": str(self.account.package)}.get(word, word) for word in words]
+        if "--subnet" not in words:
+            words += ["--subnet", self.public]
+        return self.account.run("create", "c1", "--dry-run", *words)
+
+    def validated(self, texts):
+        files = []
+        for number, text in enumerate(texts):
+            files.append(pathlib.Path(self.folder.name) / f"config-{number}.yaml")
+            files[-1].write_text(text)
+        done = subprocess.run([aws_services.AWS_PYTHON, runs.ROOT / "tests/flow/cloud_validators.py", *files],
+                              capture_output=True, text=True, timeout=300, check=False,
+                              env={**self.account.environment, "AWS_DEFAULT_REGION": "us-east-1"})
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+    def test_parallel_cluster_accepts_what_is_written(self):
+        texts = []
+        for words in GOOD:
+            done = self.config_of(words)
+            self.assertEqual(done.returncode, 0, (words, done.stderr))
+            texts.append(done.stdout)
+        self.assertGreaterEqual(len(texts), 30)
+        results = self.validated(texts)
+        self.assertEqual(len(results), len(texts))
+        for words, result in zip(GOOD, results):
+            self.assertEqual(result["errors"], [], words)
+        print(f"{len(texts)} configurations; {results[-1]['ran']} validators ran, {results[-1]['asked']} of them ask AWS")
+
+    def test_broken_requests_are_refused_with_the_same_field(self):
+        good, texts = self.config_of(G5).stdout, []
+        for words, path, field in BROKEN:
+            with self.subTest(words):
+                done = self.config_of([*G5, *words] if words[0] != "--subnet" else [*G5, *words])
+                self.assertEqual(done.returncode, 2, done.stdout[-500:])
+                self.assertIn(field, done.stderr)
+                option = next(word for word in reversed(words) if word.startswith("--"))
+                self.assertIn(option.lstrip("-"), done.stderr)
+            config = yaml_of.read(good)
+            if "--fsx-gb" in words:
+                config["SharedStorage"].append({"MountDir": "/fsx", "Name": "fsx", "StorageType": "FsxLustre"})
+            if path.startswith("Tags"):
+                config["Tags"].append({"Key": "key", "Value": "value"})
+            put(config, path, VALUES.get(words[-1], words[-1]))
+            texts.append(json.dumps(config))
+        self.assertGreaterEqual(len(texts), 30)
+        for (words, path, field), result in zip(BROKEN, self.validated(texts)):
+            with self.subTest(words, field=field):
+                named = [part for part in path.split("/") if not part.isdigit()][-1]
+                said = re.sub(r"[^a-z]", "", " ".join(result["errors"]).lower())
+                self.assertTrue(result["errors"], path)
+                self.assertIn(re.sub(r"[^a-z]", "", named.lower())[:6], said)
+
+    def test_job_sets_fit_the_schemas(self):
+        done = self.account.run("create", "c1", "--provider", "kubernetes", "--dry-run", "--image", "registry/lockstep:1",
+                                "--data", "s3://photos/train", *G5, "--workers", "16")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("never run on Kubernetes", done.stdout)
+        job_set = yaml_of.read(done.stdout)
+        self.assertEqual((job_set["apiVersion"], job_set["kind"]), ("jobset.x-k8s.io/v1alpha2", "JobSet"))
+        self.assertLessEqual(set(job_set["spec"]), {"network", "failurePolicy", "successPolicy", "replicatedJobs",
+                                                    "startupPolicy", "suspend", "ttlSecondsAfterFinished"})
+        replicated, = job_set["spec"]["replicatedJobs"]
+        self.assertEqual(set(replicated), {"name", "replicas", "template"})
+        # The template is a Job's, which Kubernetes' own schema describes.
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "c1"}, **replicated["template"]}
+        file = pathlib.Path(self.folder.name) / "job.yaml"
+        file.write_text(json.dumps(job))
+        checked = subprocess.run([aws_services.PEERS_PYTHON, "-m", "kubernetes_validate", "-k", "1.31", "--strict", file],
+                                 capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        self.assertEqual(job["spec"]["completions"], 4)
+
+
+if __name__ == "__main__":
+    aws_services.need()
+    unittest.main()
