@@ -132,7 +132,8 @@ class Relay:
                     status, kind, text = recorded[action]
                     return self.send(status, {"Content-Type": kind}, text.encode())
                 request = urllib.request.Request(target + self.path, data=body or None, method=self.command, headers={
-                    key: value for key, value in self.headers.items() if key.lower() not in ("connection",)})
+                    "Content-Type": "application/octet-stream",  # else urllib names a kind that moto parses
+                    **{key: value for key, value in self.headers.items() if key.lower() != "connection"}})
                 try:
                     with urllib.request.urlopen(request, timeout=60) as said:
                         return self.send(said.status, dict(said.headers), said.read())

@@ -21,7 +21,7 @@ ARN = "arn:aws:iam::123456789012:policy/"
 # PUBLIC and PRIVATE stand for subnets of moto's, of which PRIVATE gives no addresses.
 GOOD = [
     [], G5, ["--type", "g4dn.xlarge", "--workers", "1"], ["--type", "g5.xlarge", "--workers", "8"],
-    ["--type", "g6.48xlarge", "--workers", "16"], ["--type", "g6e.12xlarge"], ["--type", "p3.16xlarge", "--workers", "32"],
+    ["--type", "g6.48xlarge", "--workers", "16"], ["--type", "g6e.12xlarge"], ["--type", "g4dn.12xlarge", "--workers", "32"],
     [*P4, "--workers-subnet", "PRIVATE"], [*P4, "--workers-subnet", "PRIVATE", "--workers", "64"],
     ["--type", "p4de.24xlarge", "--workers-subnet", "PRIVATE", "--spot"],
     ["--type", "p5.48xlarge", "--workers-subnet", "PRIVATE", "--workers", "16"],
@@ -51,7 +51,6 @@ BROKEN = [
     (["--ssh-from", "10.0.0.1"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
     (["--ssh-from", "10.0.0.0/99"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
     (["--ssh-from", "300.1.1.1/8"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
-    (["--ssh-from", "pl-x"], "HeadNode/Ssh/AllowedIps", "AllowedIps"),
     (["--policy", "AdministratorAccess"], QUEUE + "Iam/AdditionalIamPolicies/0/Policy", "Policy"),
     (["--policy", "arn:aws:iam::1:role/x"], QUEUE + "Iam/AdditionalIamPolicies/0/Policy", "Policy"),
     (["--boundary", "arn:aws:iam::1:role/x"], "Iam/PermissionsBoundary", "PermissionsBoundary"),
@@ -69,7 +68,6 @@ BROKEN = [
     (["--spot", "--spot-price", "-1"], QUEUE + "ComputeResources/0/SpotPrice", "spot-price"),
     (["--os", "windows"], "Image/Os", "os"),
     (["--workers", "0"], QUEUE + "ComputeResources/0/MaxCount", "workers"),
-    (["--reservation", "cr-1"], QUEUE + "CapacityReservationTarget/CapacityReservationId", "CapacityReservationId"),
 ]
 # What ParallelCluster is given in the place of a value of the command line that differs from it.
 VALUES = {"-2m": -2, "1000": 1000, "3000": 3000, "-1": -1, "0": 0, "s3://Photos/x": "Photos", "s3://a_b/x": "a_b",
@@ -162,7 +160,6 @@ print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
             with self.subTest(words, field=field):
                 named = [part for part in path.split("/") if not part.isdigit()][-1]
                 said = re.sub(r"[^a-z]", "", " ".join(result["errors"]).lower())
-                print(f"{named}: {' '.join(result['errors'])[:150]}")
                 self.assertTrue(result["errors"], path)
                 self.assertIn(re.sub(r"[^a-z]", "", named.lower())[:6], said)
 

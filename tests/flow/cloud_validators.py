@@ -55,7 +55,10 @@ def main():
     Ec2Client.get_official_image_id = lambda *_, **__: image
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as file:
-            errors = errors_of(file)
+            try:
+                errors = errors_of(file)
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                errors = [repr(error)]
         print(json.dumps({"errors": errors, "ran": len(ran), "asked": len(asked - {None})}), flush=True)
 
 

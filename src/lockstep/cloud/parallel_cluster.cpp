@@ -77,7 +77,8 @@ Json queue(const ClusterRequest& request, const ClusterPlan& plan, const Cluster
   if (reserved) machines["CapacityReservationTarget"] = {{"CapacityReservationId", request.reservation}};
   Json net{{"SubnetIds",
             Json::array({request.workers_subnet.empty() ? identity.subnet : request.workers_subnet})}};
-  if (plan.placement_group) net["PlacementGroup"] = {{"Enabled", true}};
+  // ParallelCluster wants to be told where there is EFA.
+  if (plan.placement_group || plan.efa) net["PlacementGroup"] = {{"Enabled", plan.placement_group}};
   Json workers{{"Name", "workers"},
                {"CapacityType", request.spot ? "SPOT" : "ONDEMAND"},
                {"ComputeSettings", {{"LocalStorage", root_volume(request)}}},
