@@ -1,7 +1,7 @@
 // What a user may ask of a training run. Each option is described here once: its name, what it affects, its
 // help and its limits. Command line, --config files, help, docs/options.md, manifests and the rule of what
-// may change at a resume are made from this. What is left open (auto, 0) is filled in by the plan. Long
-// because each option has a member and a described line.
+// may change at a resume are made from this. What is left open (auto, 0) is filled in by the plan.
+// Long because each option has a member and a described line.
 #pragma once
 
 #include <cstdint>
