@@ -68,6 +68,22 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "list the built-in networks",
        .details = "",
        .fields = no_fields},
+      {.name = "export",
+       .words = "RUN|NETWORK FILE",
+       .summary = "write a network for other programs: ONNX, PyTorch or C++ code, weights, layer graph",
+       .details =
+           "The end of FILE's name says what is written: .onnx (layers and weights), .safetensors (weights "
+           "with PyTorch's names), .py (PyTorch code) and .cpp (C++ code on LibTorch) that build the same "
+           "network, or .json (layer graph). RUN is a run folder, or a weights file in one. NETWORK is built "
+           "in or FILE.json, with weights from --weights.",
+       .fields = export_fields},
+      {.name = "import",
+       .words = "FILE.onnx",
+       .summary = "read an ONNX file as a layer graph and weights",
+       .details =
+           "It writes NAME.json and NAME.safetensors, and NAME.classes.txt if the file has class names. "
+           "Operators that are no layers of Lockstep are listed with the reasons.",
+       .fields = import_fields},
       {.name = "weights list",
        .words = "",
        .summary = "list the published weights of built-in networks",

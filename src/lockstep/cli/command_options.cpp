@@ -105,6 +105,19 @@ std::vector<FieldInfo> network_show_fields() { return fields_of<InputChoice>() +
 
 std::vector<FieldInfo> studio_fields() { return fields_of<StudioSettings>(); }
 
+std::vector<FieldInfo> export_fields() {
+  std::vector<FieldInfo> fields = model_fields();
+  for (FieldInfo& field : fields) {
+    if (field.name == "classes")
+      field.help =
+          "file with the class names of a network, one per line, in the order of its outputs; for a network "
+          "without weights also their number";
+  }
+  return fields_of<ExportSettings>() + fields;
+}
+
+std::vector<FieldInfo> import_fields() { return fields_of<ImportSettings>(); }
+
 std::vector<FieldInfo> run_fields() { return fields_of<RunSettings>(); }
 
 std::vector<FieldInfo> doctor_fields() { return fields_of<JsonOutput>(); }

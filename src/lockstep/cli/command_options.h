@@ -141,6 +141,45 @@ struct ReportSwitch {
   };
 };
 
+/// What export writes. The number of classes and the sequence are for networks without a run.
+struct ExportSettings {
+  bool fold_batch_norm = false;
+  bool normalized_input = false;
+  bool scores = false;
+  std::string sequence;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("ONNX");
+    field("fold-batch-norm", self.fold_batch_norm,
+          "make batch norms a part of the convolution or linear layer before them");
+    field(
+        "normalized-input", self.normalized_input,
+        "leave the normalisation out, so that the caller of the file must normalise the input (default: the "
+        "file takes pixels from 0 to 255)");
+    field("scores", self.scores, "end with a softmax, so that the output is the scores that predict writes");
+    field("Sequences");
+    field("sequence", self.sequence,
+          "channels and time steps of a network for sequences, CxT, such as 12x29 (default: those that a "
+          "built-in network was made for)");
+  };
+};
+
+/// Where import writes, and what the file leaves open.
+struct ImportSettings {
+  std::string output;
+  std::string image_size = "auto";
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Import");
+    field("output", self.output,
+          "layer graph to write, NAME.json; the weights are written beside it as NAME.safetensors (default: "
+          "the "
+          "name of the ONNX file, in the working folder)");
+    field(
+        "image-size", self.image_size,
+        "height and width of the images in pixels, HxW, for a file that leaves them open; auto: those of the "
+        "file");
+  };
+};
+
 enum class InputColor { auto_, grey, rgb };
 constexpr std::array<const char*, 3> enum_names(InputColor) { return {"auto", "grey", "rgb"}; }
 

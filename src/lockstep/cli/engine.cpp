@@ -20,7 +20,7 @@ struct EngineCommand {
   int (*run)(const Call& call, Console& console);
 };
 
-constexpr std::array<EngineCommand, 17> kEngineCommands{{
+constexpr std::array<EngineCommand, 19> kEngineCommands{{
     {"train", run_train},
     {"plan", run_plan},
     {"cache", run_cache},
@@ -29,6 +29,8 @@ constexpr std::array<EngineCommand, 17> kEngineCommands{{
     {"report", run_report},
     {"network show", run_network_show},
     {"network list", run_network_list},
+    {"export", run_export},
+    {"import", run_import},
     {"diff", run_diff},
     {"studio", run_studio},
     {"run", run_run},

@@ -17,6 +17,8 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr int64_t kMostClassBytes = 16 << 20;
+
 // A weights file does not contain classes and normalization; the run folder around it does.
 std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   for (auto folder = std::filesystem::absolute(file).parent_path();; folder = folder.parent_path()) {
@@ -27,18 +29,6 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
               "cannot use \"" + file.string() +
                   "\": it is not in a run folder, so its network and classes are unknown",
               "name the --output folder of lockstep train");
-}
-
-constexpr int64_t kMostClassBytes = 16 << 20;
-
-// A line may be "n01440764 tench": all of it is the name.
-std::vector<std::string> read_classes(const std::string& path) {
-  std::vector<std::string> names = split(read_file(path, kMostClassBytes), '\n');
-  for (std::string& name : names) {
-    if (name.ends_with('\r')) name.pop_back();
-  }
-  if (!names.empty() && names.back().empty()) names.pop_back();
-  return names;
 }
 
 train::Model model_of_network(const Call& call, const ModelChoice& choice) {
@@ -74,6 +64,16 @@ train::Model named_model(const Call& call) {
 }
 
 }  // namespace
+
+// A line may be "n01440764 tench": all of it is the name.
+std::vector<std::string> read_classes(const std::string& path) {
+  std::vector<std::string> names = split(read_file(path, kMostClassBytes), '\n');
+  for (std::string& name : names) {
+    if (name.ends_with('\r')) name.pop_back();
+  }
+  if (!names.empty() && names.back().empty()) names.pop_back();
+  return names;
+}
 
 train::Model open_model(const Call& call, Console& console, const comm::Communicator* group) {
   train::Model model = named_model(call);

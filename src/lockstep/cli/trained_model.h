@@ -16,6 +16,9 @@ namespace lockstep::cli {
 /// file. The rank that leads says on standard error what speaks against its weights.
 train::Model open_model(const Call& call, Console& console, const comm::Communicator* group = nullptr);
 
+/// The class names in a file, one per line. Throws not_found, io.
+std::vector<std::string> read_classes(const std::string& path);
+
 /// Reads the weights. Warns on standard error about numbers that are not finite, and about weights that
 /// differ from those that the run saved.
 void examine_weights(train::Model& model, Console& console);

@@ -35,6 +35,12 @@ std::vector<FieldInfo> network_show_fields();
 int run_network_show(const Call& call, Console& console);
 int run_network_list(const Call& call, Console& console);
 
+std::vector<FieldInfo> export_fields();
+int run_export(const Call& call, Console& console);
+
+std::vector<FieldInfo> import_fields();
+int run_import(const Call& call, Console& console);
+
 int run_diff(const Call& call, Console& console);
 
 std::vector<FieldInfo> weights_list_fields();

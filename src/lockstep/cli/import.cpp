@@ -1,0 +1,67 @@
+#include <filesystem>
+#include <tuple>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
+#include "lockstep/onnx/import_onnx.h"
+#include "lockstep/train/options/image_size.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int64_t kMostModelBytes = int64_t{1} << 31;  // protobuf's limit
+
+std::filesystem::path output_for(const std::filesystem::path& file, const std::string& asked) {
+  if (asked.empty()) return file.filename().replace_extension(".json");
+  if (asked.ends_with(".json")) return asked;
+  throw Error(ErrorCode::invalid_option,
+              "option --output cannot be \"" + asked + "\": it must name a layer graph, NAME.json");
+}
+
+void refuse_existing(const std::filesystem::path& path) {
+  if (std::filesystem::exists(path))
+    throw Error(ErrorCode::invalid_option, "\"" + path.string() + "\" exists already, and is not overwritten",
+                "--output NAME.json, or remove it");
+}
+
+std::string next_command(const onnx::TrainedNetwork& trained, const std::filesystem::path& graph,
+                         const std::filesystem::path& weights) {
+  if (trained.input.time_steps > 0)
+    return "lockstep train FOLDER --network " + graph.string() + " --weights " + weights.string();
+  return "lockstep predict " + graph.string() + " IMAGES --weights " + weights.string() +
+         (nn::expected_input(trained.network).contains("normalize") ? "" : " --normalize ...");
+}
+
+}  // namespace
+
+int run_import(const Call& call, Console& console) {
+  const auto settings = settings_of<ImportSettings>(call);
+  const std::filesystem::path file = call.words.front();
+  const std::filesystem::path graph = output_for(file, settings.output);
+  std::filesystem::path weights = graph, classes = graph;
+  weights.replace_extension(".safetensors");
+  classes.replace_extension(".classes.txt");
+  for (const auto& path : {graph, weights, classes}) refuse_existing(path);
+  onnx::ImportOptions options{.name = file.filename().string(), .folder = file.parent_path()};
+  if (options.folder.empty()) options.folder = ".";
+  if (settings.image_size != "auto")
+    std::tie(options.height, options.width) = train::parse_size("image-size", settings.image_size);
+  const onnx::Imported imported = onnx::import_onnx(read_file(file, kMostModelBytes), options);
+  const onnx::TrainedNetwork& trained = imported.trained;
+  nn::write_safetensors_atomic(weights, trained.state);
+  write_file_atomic(graph, trained.network.spec().dump(2) + "\n");
+  if (!trained.classes.empty()) write_file_atomic(classes, join(trained.classes, "\n") + "\n");
+  for (const std::string& note : imported.notes) console.note("note: " + printable(note) + "\n");
+  const auto table = nn::inspect_network(trained.network, trained.input);
+  console.print(graph.string() + " and " + weights.string() +
+                (trained.classes.empty() ? "" : " and " + classes.string()) + ": " +
+                nn::network_totals_text(table) + "next: " + next_command(trained, graph, weights) + "\n");
+  return 0;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/state.h"
+#include "lockstep/onnx/code.h"
+#include "lockstep/onnx/export_onnx.h"
+#include "lockstep/onnx/import_onnx.h"
+#include "lockstep/onnx/internal/layer_names.h"
+
+namespace lockstep::onnx {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TrainedNetwork small_network(const std::string& layers, const nn::NetworkInput& input = {}) {
+  const nn::Network network = nn::read_network(Json::parse(layers), "net");
+  return {.network = network, .input = input, .state = nn::state_of(*network.make(input).module)};
+}
+
+constexpr const char* kClassifier =
+    R"([{"type":"conv2d","filters":4,"kernel":3,"initializer":"he"},{"type":"batch_norm"},{"type":"relu"},
+        {"type":"flatten"},{"name":"head","type":"linear","features":"classes"}])";
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool are_equal(const nn::NamedTensors& a, const nn::NamedTensors& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].first != b[i].first || !a[i].second.equal(b[i].second)) return false;
+  }
+  return true;
+}
+
+TEST(Exchange, AFileGivesTheGraphAndTheWeightsBack) {
+  TrainedNetwork trained = small_network(kClassifier);
+  trained.classes = {"\"a\"", "b", "c", "d", "e", "f", "g", "h", "i", "j\xff"};
+  trained.mean = {0.1307};
+  trained.deviation = {0.3081};
+  const Imported again = import_onnx(to_onnx(trained));
+  EXPECT_EQ(again.trained.network.spec(), trained.network.spec());
+  EXPECT_TRUE(are_equal(again.trained.state, trained.state));
+  EXPECT_EQ(again.trained.mean, trained.mean);
+  EXPECT_EQ(again.trained.classes.front(), "\"a\"");
+  EXPECT_EQ(again.trained.input, trained.input);
+}
+
+TEST(Exchange, MetadataThatDoNotFitTheOperatorsAreNotUsed) {
+  std::string bytes = to_onnx(small_network(kClassifier));
+  const std::string relu = R"("type":"relu")", tanh = R"("type":"tanh")";
+  bytes.replace(bytes.find(relu), relu.size(), tanh);
+  const Imported imported = import_onnx(bytes);
+  EXPECT_EQ(imported.trained.network.spec()["layers"][2]["type"], "relu");
+  EXPECT_EQ(imported.trained.network.spec()["layers"][2]["name"], "2");
+  EXPECT_EQ(imported.trained.network.spec()["layers"][4]["features"], "classes");
+}
+
+TEST(Exchange, FoldedBatchNormsAreNoLayers) {
+  const Imported folded =
+      import_onnx(to_onnx(small_network(kClassifier), {.fold_batch_norm = true, .scores = true}));
+  std::vector<std::string> types;
+  for (const Json& layer : folded.trained.network.spec()["layers"]) types.push_back(layer["type"]);
+  EXPECT_THAT(types, ElementsAre("conv2d", "relu", "flatten", "linear"));
+  EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("the last Softmax is left out")));
+}
+
+TEST(Exchange, WeightsOfAnotherNetworkAreNotWritten) {
+  TrainedNetwork trained = small_network(kClassifier);
+  trained.state = small_network(R"([{"type":"flatten"},{"type":"linear","features":"classes"}])").state;
+  EXPECT_THAT(error_of([&] { to_onnx(trained); }), HasSubstr("the weights have no tensor \"0.weight\""));
+}
+
+TEST(Exchange, LayersAreNamedByTheirWeightsOrScopes) {
+  const auto named = [](const char* type, const char* tensor, const char* node) {
+    LayerDraft layer{.type = type};
+    layer.tensor_name = tensor;
+    layer.node_name = node;
+    return layer;
+  };
+  EXPECT_THAT(
+      names_of(
+          {named("conv2d", "layer1.0.conv1.weight", "node_Conv_1"),
+           named("relu", "", "/layer1/layer1.0/relu/Relu"), named("add", "", "/layer1/layer1.0/Add"),
+           named("conv2d", "onnx::Conv_193", "/features/features.1/conv/conv.0/Conv"),
+           named("relu", "", "node_relu"), named("relu", "", "n2"), named("linear", "..weight", "a \"b\"")},
+          false),
+      ElementsAre("layer1.0.conv1", "layer1.0.relu", "layer1.0.add", "features.1.conv.0", "relu", "relu_1",
+                  "linear"));
+}
+
+TEST(Exchange, CodeQuotesNamesAndHasTheLayersOptions) {
+  const nn::Network network = nn::read_network(
+      Json::parse(R"({"layers":[{"name":"a\\b.0","type":"conv2d","filters":2,"kernel":[3,5],"bias":false},
+                      {"type":"flatten","name":"é"},{"name":"class","type":"linear","features":"classes"}]})"),
+      "net");
+  EXPECT_THAT(pytorch_code(network, {}),
+              AllOf(HasSubstr(R"(self._add("a\\b.0", nn.Conv2d(1, 2, (3, 5), bias=False)))"),
+                    HasSubstr("class_ = self._run(\"class\", "), HasSubstr("return class_\n")));
+  EXPECT_THAT(
+      cpp_code(network, {}),
+      AllOf(HasSubstr(
+                R"(add("a\\b.0", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 2, {3, 5}).bias(false))))"),
+            HasSubstr("torch::nn::Linear class_layer{nullptr};")));
+  const nn::Network taken = nn::read_network(
+      Json::parse(R"([{"type":"flatten"},{"name":"type","type":"linear","features":"classes"}])"), "net");
+  EXPECT_THAT(error_of([&] { pytorch_code(taken, {}); }),
+              HasSubstr("\"type\" is an attribute of torch.nn.Module"));
+}
+
+}  // namespace
+}  // namespace lockstep::onnx
