@@ -56,8 +56,8 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
                             const at::Tensor& bias, const BatchNormState* state, bool relu) {
     const Parts parts(input);
     const int64_t channels = parts.channels;
-    const at::Tensor saved =
-        at::empty({parts.groups.shards.size(), Normalization::kRows, channels}, at::kFloat);
+    const at::Tensor saved = at::empty(
+        {static_cast<int64_t>(parts.groups.shards.size()), Normalization::kRows, channels}, at::kFloat);
     const at::Tensor output = at::empty_like(input);
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
