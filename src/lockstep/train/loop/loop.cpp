@@ -31,24 +31,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kRateOfRestart = 0.1;  // of the planned one
-constexpr double kJump = 2;  // times the first loss, after which standing still is the rate's fault
 
 nn::Instance make_instance(const TrainingSetup& setup) {
   return trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
-}
-
-Schedule schedule_of(const Plan& plan, const RunState& state) {
-  const UpdatePlan& update = plan.update;
-  const LengthPlan& length = plan.length;
-  return {.kind = update.lr_schedule,
-          .learning_rate = update.learning_rate * (state.restarts > 0 ? kRateOfRestart : 1),
-          .drop_factor = update.lr_drop_factor,
-          .drop_period = update.lr_drop_period,
-          .steps_per_epoch = length.steps_per_epoch,
-          .total_steps = length.schedule_steps,
-          .first_step = length.first_step,
-          .first_epoch = length.first_epoch,
-          .warmup_steps = update.warmup_steps};
 }
 
 }  // namespace
@@ -62,7 +47,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                         setup_.plan.step.batch_norm_start)),
       optimizer_(rule_of(setup_.plan.update), weights_,
                  rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.plan.network))),
-      schedule_(schedule_of(setup_.plan, setup_.state)),
+      schedule_(schedule_of(setup_.plan, setup_.state.restarts > 0 ? kRateOfRestart : 1)),
       group_(setup_.plan.machine.workers / setup_.comm.size()),
       state_(setup_.state),
       end_(setup_),
@@ -313,19 +298,16 @@ bool Training::starts_again_after(double loss) const {
   return !std::isfinite(loss) && setup_.plan.update.may_start_again && state_.restarts == 0;
 }
 
-// Once: the rate is the recipe's, and was too high.
 void Training::watch_loss(const Score& score) {
   if (setup_.plan.data.streamed || setup_.more_passes) return;
   const LossVerdict verdict = loss_watch_.judge(state_.watched_loss, state_.step, score.loss);
   if (verdict == LossVerdict::good) return;
-  const WatchedLoss& watched = state_.watched_loss;
-  const bool jumped = verdict == LossVerdict::exploded ||
-                      watched.largest > kJump * std::max(watched.first, loss_watch_.guessing());
-  state_.starts_again = jumped && setup_.plan.update.may_start_again && state_.restarts == 0;
-  std::string text = loss_watch_.text(watched, verdict, score.loss);
+  const bool may_start_again = setup_.plan.update.may_start_again && state_.restarts == 0;
+  state_.starts_again = may_start_again && loss_watch_.is_the_rates_fault(state_.watched_loss, verdict);
+  std::string text = loss_watch_.text(state_.watched_loss, verdict, score.loss);
   if (state_.starts_again)
     text += "; as the rate was not given, the run starts again once, with " +
-            shortest(setup_.plan.update.learning_rate / 10);
+            shortest(setup_.plan.update.learning_rate * kRateOfRestart);
   if (state_.starts_again || state_.watched_loss.warnings++ == 0) reports_.message(text, "warning");
 }
 

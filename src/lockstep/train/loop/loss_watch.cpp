@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kLeastWindow = 40, kMostWindow = 100;  // steps
 constexpr double kExploded = 3;                          // times the loss at the start, or of guessing
-constexpr double kStands = 0.98;                         // of the loss of guessing
+constexpr double kJump = 2;       // times the first loss, after which standing still is the rate's fault
+constexpr double kStands = 0.98;  // of the loss of guessing
 
 double loss_of_guessing(const DataPlan& data) {
   const auto all =
@@ -50,6 +51,10 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   return stands ? LossVerdict::stands_still : LossVerdict::good;
 }
 
+bool LossWatch::is_the_rates_fault(const WatchedLoss& watched, LossVerdict verdict) const {
+  return verdict == LossVerdict::exploded || watched.largest > kJump * std::max(watched.first, guessing_);
+}
+
 std::string LossWatch::text(const WatchedLoss& watched, LossVerdict verdict, double loss) const {
   const std::string guess = fixed(guessing_, 3);
   const std::string rate = "--learning-rate " + shortest(plan_.update.learning_rate / 10);
@@ -62,9 +67,8 @@ std::string LossWatch::text(const WatchedLoss& watched, LossVerdict verdict, dou
   const bool frozen = plan_.network.learned_count < plan_.network.parameter_count;
   return "the loss stands still at " + fixed(loss, 3) + ", where guessing gives " + guess +
          ": so far nothing is learned; " +
-         (watched.largest > 2 * std::max(watched.first, guessing_)
-              ? "it was " + fixed(watched.largest, 3) + " before, so try "
-              : "check that the labels belong to the samples, and try ") +
+         (is_the_rates_fault(watched, verdict) ? "it was " + fixed(watched.largest, 3) + " before, so try "
+                                               : "check that the labels belong to the samples, and try ") +
          rate + " or ten times the rate" + normalize + (frozen ? ", or fewer layers in --freeze" : "");
 }
 

@@ -40,8 +40,8 @@ class LossWatch {
   /// What the user is told: what was seen, and what to try. `loss`: of the last step.
   std::string text(const WatchedLoss& watched, LossVerdict verdict, double loss) const;
 
-  /// The loss of guessing by the classes' shares.
-  double guessing() const { return guessing_; }
+  /// Whether a lower learning rate is likely to help: the loss has risen before.
+  bool is_the_rates_fault(const WatchedLoss& watched, LossVerdict verdict) const;
 
  private:
   const Plan& plan_;

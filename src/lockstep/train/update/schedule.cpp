@@ -31,4 +31,18 @@ double Schedule::at(int64_t step) const {
   return rate;
 }
 
+Schedule schedule_of(const Plan& plan, double factor) {
+  const UpdatePlan& update = plan.update;
+  const LengthPlan& length = plan.length;
+  return {.kind = update.lr_schedule,
+          .learning_rate = update.learning_rate * factor,
+          .drop_factor = update.lr_drop_factor,
+          .drop_period = update.lr_drop_period,
+          .steps_per_epoch = length.steps_per_epoch,
+          .total_steps = length.schedule_steps,
+          .first_step = length.first_step,
+          .first_epoch = length.first_epoch,
+          .warmup_steps = update.warmup_steps};
+}
+
 }  // namespace lockstep::train

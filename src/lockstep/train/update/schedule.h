@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 
@@ -24,5 +25,8 @@ struct Schedule {
   /// The epoch of step `step`, also counted from 0.
   int64_t epoch_of(int64_t step) const;
 };
+
+/// The plan's schedule; `factor` multiplies its learning rate.
+Schedule schedule_of(const Plan& plan, double factor);
 
 }  // namespace lockstep::train
