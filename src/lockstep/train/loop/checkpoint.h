@@ -41,7 +41,7 @@ struct RunState {
   WatchedLoss watched_loss{};  ///< see LossWatch
   int64_t restarts = 0;        ///< how often the run began again with a tenth of the rate
   bool starts_again = false;   ///< it has to, from the first step
-  std::string finished;        ///< why the run ended for good; empty while it can go on
+  std::string finished{};      ///< why the run ended for good; empty while it can go on
   double test_accuracy = -1;   ///< at the end; -1 before that, and without test data
   double test_loss = 0;
   std::string weights_hash{};       ///< of the tensors in model.safetensors; empty if there is no such file

@@ -26,9 +26,9 @@ struct ShardUnit {
 /// A worker's part of a mini-batch.
 struct StepWork {
   const data::Batch& batch;
-  std::vector<Range> groups;      ///< of the whole mini-batch
-  std::vector<ShardUnit> placed;  ///< its parts of spanning groups, in the order in which it computes them
-  std::vector<data::Shard> free;  ///< shards of whole groups, which any worker may compute
+  std::vector<Range> groups;        ///< of the whole mini-batch
+  std::vector<ShardUnit> placed{};  ///< its parts of spanning groups, in the order in which it computes them
+  std::vector<data::Shard> free{};  ///< shards of whole groups, which any worker may compute
 };
 
 /// Shared by the workers of a process. In each step every worker calls divide() or give_up().
