@@ -64,7 +64,11 @@ struct RunState {
     field("loss-scale", self.loss_scale, "");
     field("loss-scale-steps", self.loss_scale_steps, "", between(0, kMostSteps));
     field("skipped-steps", self.skipped_steps, "", between(0, kMostSteps));
-    field("watched-loss", self.watched_loss, "");
+    field("first-loss", self.watched_loss.first, "");
+    field("largest-loss", self.watched_loss.largest, "");
+    field("watched-sum", self.watched_loss.sum, "");
+    field("watched-windows", self.watched_loss.windows, "", between(0, kMostSteps));
+    field("loss-warnings", self.watched_loss.warnings, "", between(0, kMostSteps));
     field("restarts", self.restarts, "", between(0, 1));
     field("starts-again", self.starts_again, "");
     field("finished", self.finished, "");

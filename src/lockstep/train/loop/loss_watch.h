@@ -17,14 +17,6 @@ struct WatchedLoss {
   double sum = 0;        ///< of the steps of the second half of a window
   int64_t windows = 0;   ///< that are over
   int64_t warnings = 0;  ///< that the user was given; one is enough
-
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("first", self.first);
-    field("largest", self.largest);
-    field("sum", self.sum);
-    field("windows", self.windows);
-    field("warnings", self.warnings);
-  };
 };
 
 enum class LossVerdict { good, exploded, stands_still };
