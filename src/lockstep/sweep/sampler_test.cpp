@@ -127,8 +127,9 @@ TEST(Parzen, HasOptunasWeights) {
   for (int k = 0; k < 40; ++k)
     observations.push_back({-1 + 4 * ((k * 7) % 41) / 41.0, 1e-4 * std::pow(10, 3 * ((k * 5) % 43) / 43.0),
                             static_cast<double>(k % 3)});
-  const auto densities = Parzen(space.parameters(), observations)
-                             .log_densities({{-0.5, 2e-4, 0}, {0.25, 1e-3, 1}, {2.9, 0.09, 2}, {3.0, 1e-4, 0}});
+  const auto densities =
+      Parzen(space.parameters(), observations)
+          .log_densities({{-0.5, 2e-4, 0}, {0.25, 1e-3, 1}, {2.9, 0.09, 2}, {3.0, 1e-4, 0}});
   const std::vector<double> expected{-3.5477047299430287, -2.131636705275083, -5.492632233853609,
                                      -7.905439206292166};
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(densities[i], expected[i], 1e-9) << i;
