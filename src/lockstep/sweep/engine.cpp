@@ -33,6 +33,19 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+LogLine line_of(const Segment& segment, const TrialResult& result) {
+  const Outcome& outcome = *result.outcome;
+  LogLine line{
+      .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
+  if (std::isfinite(outcome.value)) line.value = outcome.value;
+  line.step = outcome.step;
+  line.total_steps = outcome.total_steps;
+  line.seconds = result.seconds;
+  if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
+  if (!outcome.error.empty()) line.text = outcome.error;
+  return line;
+}
+
 // What ask_to_stop has asked for since the last time.
 std::vector<std::string> taken_requests(const SweepPaths& paths) {
   std::vector<std::string> taken;
@@ -200,8 +213,11 @@ class Engine {
   }
 
   void take_end(const Segment& segment, const launch::End& end, double seconds) {
-    TrialResult result = result_of(paths_, spec_, segment, end);
-    if (!result.outcome && !is_stopping_) {
+    // A program that a person has stopped gives what it has printed until then.
+    const bool by_hand = !spec_.trains() && stopped_by_hand_.contains(segment.trial);
+    TrialResult result = result_of(paths_, spec_, segment, by_hand ? launch::End{0} : end);
+    if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed)) return;
+    if (!result.outcome) {
       log_.write(
           {.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
       say(search_.trials()[static_cast<size_t>(segment.trial)], result.lost);
@@ -210,28 +226,19 @@ class Engine {
           Outcome{.state = TrialState::failed,
                   .error = result.lost + ", " + std::to_string(losses_[segment.trial]) + " times"};
     }
-    if (!result.outcome) return;
     Outcome& outcome = *result.outcome;
-    if (!spec_.trains() && stopped_by_hand_.contains(segment.trial)) outcome.state = TrialState::stopped;
-    const double value = outcome.value;
-    LogLine line{
-        .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
-    if (std::isfinite(value)) line.value = value;
-    if (!std::isfinite(value) && outcome.state != TrialState::failed) {
-      line.state = outcome.state = TrialState::failed;
+    if (by_hand && outcome.state == TrialState::ended) outcome.state = TrialState::stopped;
+    if (!std::isfinite(outcome.value) && outcome.state != TrialState::failed) {
+      outcome.state = TrialState::failed;
       if (outcome.error.empty()) outcome.error = "its " + spec_.metric() + " is not a finite number";
     }
-    line.step = outcome.step;
-    line.total_steps = outcome.total_steps;
-    line.seconds = result.seconds > 0 ? result.seconds : seconds;
-    if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
-    if (!outcome.error.empty()) line.text = outcome.error;
-    log_.write(line);
+    if (result.seconds == 0) result.seconds = seconds;
+    log_.write(line_of(segment, result));
     known_[segment] = outcome;
     order_.push_back(segment);
     Trial shown = search_.trials()[static_cast<size_t>(segment.trial)];
     shown.state = outcome.state;
-    shown.value = value;
+    shown.value = outcome.value;
     shown.step = outcome.step;
     shown.error = outcome.error;
     say(shown, "");
