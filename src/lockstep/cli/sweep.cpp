@@ -182,7 +182,7 @@ int run_sweep(const Call& call, Console& console) {
   const sweep::Table table = read_table(paths);
   console.print("\n" +
                 sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, console.table_width()));
-  if (end.idle_seconds > 0.05 * end.seconds)
+  if (end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
     console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
                   " trials side by side; waiting for earlier results took " +
                   fixed(100 * end.idle_seconds / (end.seconds * static_cast<double>(end.side_by_side)), 0) +

@@ -4,10 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <fcntl.h>
 #include <map>
+#include <set>
 #include <thread>
-#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -16,8 +15,8 @@
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/requests.h"
-#include "lockstep/record/run_folder.h"
-#include "lockstep/record/state.h"
+#include "lockstep/sweep/internal/kept_weights.h"
+#include "lockstep/sweep/internal/trial_process.h"
 #include "lockstep/sweep/internal/trial_result.h"
 
 namespace lockstep::sweep {
@@ -34,10 +33,29 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string replaced(std::string word, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = word.find(from, at)) != std::string::npos; at += to.size())
-    word.replace(at, from.size(), to);
-  return word;
+LogLine line_of(const Segment& segment, const TrialResult& result) {
+  const Outcome& outcome = *result.outcome;
+  LogLine line{
+      .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
+  if (std::isfinite(outcome.value)) line.value = outcome.value;
+  line.step = outcome.step;
+  line.total_steps = outcome.total_steps;
+  line.seconds = result.seconds;
+  if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
+  if (!outcome.error.empty()) line.text = outcome.error;
+  return line;
+}
+
+// What ask_to_stop has asked for since the last time.
+std::vector<std::string> taken_requests(const SweepPaths& paths) {
+  std::vector<std::string> taken;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(paths.requests(), none)) {
+    if (!entry.path().filename().string().starts_with("stop-")) continue;
+    taken.push_back(first_line_of(entry.path()));
+    fs::remove(entry.path(), none);
+  }
+  return taken;
 }
 
 class Engine {
@@ -101,7 +119,7 @@ class Engine {
       if (!known_.contains(segment)) order_.push_back(segment);
       known_[segment] = outcome_of(line);
     } else if (line.kind == LogKind::early) {
-      early_.insert({line.trial, true});
+      early_.insert(line.trial);
     } else if (line.kind == LogKind::restart) {
       std::erase_if(known_, [&](const auto& one) { return one.first.trial == line.trial; });
       std::erase_if(order_, [&](const Segment& one) { return one.trial == line.trial; });
@@ -117,7 +135,7 @@ class Engine {
       if (!next || !known_.contains(*next)) return;
       check_parameters(next->trial);
       search_.tell(*next, known_.at(*next));
-      drop_weights();
+      drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
   }
 
@@ -151,10 +169,10 @@ class Engine {
 
   void end_early_trials() {
     for (const Trial& trial : search_.trials()) {
-      if (trial.state != TrialState::early || !early_.insert({trial.number, true}).second) continue;
+      if (trial.state != TrialState::early || !early_.insert(trial.number).second) continue;
       log_.write({.kind = LogKind::early, .trial = trial.number});
       say(trial, "");
-      drop_weights();
+      drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
   }
 
@@ -168,71 +186,16 @@ class Engine {
   }
 
   void start(const Segment& segment) {
-    const Trial& trial = search_.trials()[static_cast<size_t>(segment.trial)];
-    const Assignment parameters = parameters_of(segment.trial);
-    make_folders(paths_.trial(segment.trial).parent_path());
-    std::vector<std::string> words = command_of(spec_, parameters);
-    if (spec_.trains()) {
-      add_training_words(segment, words);
-    } else {
-      add_program_words(segment, parameters, words);
-    }
     if (begun_.try_emplace(segment.trial, words_of(segment.trial)).second)
       log_.write({.kind = LogKind::begin,
                   .trial = segment.trial,
                   .until = segment.until,
                   .parameters = words_of(segment.trial)});
-    const OpenFile output(paths_.output(segment.trial), O_WRONLY | O_CREAT | O_APPEND);
-    const launch::Start process{
-        .program = spec_.trains() ? options_.lockstep : words.front(),
-        .words = words,
-        .environment = {"LOCKSTEP_TRIAL=" + std::to_string(segment.trial),
-                        "LOCKSTEP_TRIAL_FOLDER=" + fs::absolute(paths_.trial(segment.trial)).string()},
-        .output = output.get(),
-        .errors = output.get()};
-    running_[segment] = {launch::start_process(process), Clock::now()};
-    say(trial, "");
-  }
-
-  void add_training_words(const Segment& segment, std::vector<std::string>& words) const {
-    const fs::path folder = paths_.trial(segment.trial);
-    words.insert(words.begin(), "lockstep");
-    for (const std::string& word : {std::string("--workers"), std::to_string(spec_.options.workers),
-                                    std::string("--output"), folder.string()})
-      words.push_back(word);
-    if (spec_.options.stop_rule != StopRule::none && !is_given("validate-every")) {
-      words.emplace_back("--validate-every");
-      words.push_back(std::to_string(spec_.options.first_rung));
-    }
-    if (segment.until > 0) {
-      words.emplace_back("--pause-after-step");
-      words.push_back(std::to_string(segment.until));
-    }
-    if (fs::exists(record::RunPaths{folder}.options())) {
-      words.emplace_back("--resume");
-    } else {
-      fs::remove_all(folder);  // killed before it had begun
-    }
-  }
-
-  bool is_given(const std::string& option) const {
-    for (const std::string& word : spec_.command) {
-      if (word == "--" + option || word.starts_with("--" + option + "=")) return true;
-    }
-    return false;
-  }
-
-  void add_program_words(const Segment& segment, const Assignment& parameters,
-                         std::vector<std::string>& words) {
-    const fs::path folder = paths_.trial(segment.trial);
-    fs::remove_all(folder);
-    fs::remove(paths_.output(segment.trial));
-    make_folders(folder);
-    Json json = Json::object();
-    for (const auto& [name, value] : parameters) json[name] = value;
-    const fs::path file = fs::absolute(folder / "parameters.json");
-    write_file_atomic(file, json.dump(2) + "\n");
-    for (std::string& word : words) word = replaced(word, "{parameters}", file.string());
+    const pid_t process = start_trial(
+        paths_, spec_,
+        {.segment = segment, .parameters = parameters_of(segment.trial), .lockstep = options_.lockstep});
+    running_[segment] = {process, Clock::now()};
+    say(search_.trials()[static_cast<size_t>(segment.trial)], "");
   }
 
   void look_at_processes() {
@@ -250,8 +213,11 @@ class Engine {
   }
 
   void take_end(const Segment& segment, const launch::End& end, double seconds) {
-    TrialResult result = result_of(paths_, spec_, segment, end);
-    if (!result.outcome && !is_stopping_) {
+    // A program that a person has stopped gives what it has printed until then.
+    const bool by_hand = !spec_.trains() && stopped_by_hand_.contains(segment.trial);
+    TrialResult result = result_of(paths_, spec_, segment, by_hand ? launch::End{0} : end);
+    if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed)) return;
+    if (!result.outcome) {
       log_.write(
           {.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
       say(search_.trials()[static_cast<size_t>(segment.trial)], result.lost);
@@ -260,75 +226,37 @@ class Engine {
           Outcome{.state = TrialState::failed,
                   .error = result.lost + ", " + std::to_string(losses_[segment.trial]) + " times"};
     }
-    if (!result.outcome) return;
     Outcome& outcome = *result.outcome;
-    if (!spec_.trains() && stopped_by_hand_.contains(segment.trial)) outcome.state = TrialState::stopped;
-    const double value = outcome.value;
-    LogLine line{
-        .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
-    if (std::isfinite(value)) line.value = value;
-    if (!std::isfinite(value) && outcome.state != TrialState::failed) {
-      line.state = outcome.state = TrialState::failed;
+    if (by_hand && outcome.state == TrialState::ended) outcome.state = TrialState::stopped;
+    if (!std::isfinite(outcome.value) && outcome.state != TrialState::failed) {
+      outcome.state = TrialState::failed;
       if (outcome.error.empty()) outcome.error = "its " + spec_.metric() + " is not a finite number";
     }
-    line.step = outcome.step;
-    line.total_steps = outcome.total_steps;
-    line.seconds = result.seconds > 0 ? result.seconds : seconds;
-    if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
-    if (!outcome.error.empty()) line.text = outcome.error;
-    log_.write(line);
+    if (result.seconds == 0) result.seconds = seconds;
+    log_.write(line_of(segment, result));
     known_[segment] = outcome;
     order_.push_back(segment);
     Trial shown = search_.trials()[static_cast<size_t>(segment.trial)];
     shown.state = outcome.state;
-    shown.value = value;
+    shown.value = outcome.value;
     shown.step = outcome.step;
     shown.error = outcome.error;
     say(shown, "");
   }
 
-  // Of the trials that are over, only the best keep what is large.
-  void drop_weights() {
-    if (spec_.options.keep_weights == 0 || !spec_.trains()) return;
-    std::vector<const Trial*> over;
-    for (const Trial& trial : search_.trials()) {
-      if (trial.state != TrialState::waiting && trial.state != TrialState::running) over.push_back(&trial);
-    }
-    const double sign = spec_.maximizes() ? -1 : 1;
-    const auto rank = [&](const Trial* one) {
-      return std::tuple(one->state == TrialState::failed, one->state != TrialState::ended,
-                        std::isnan(one->value) ? 0.0 : sign * one->value, one->number);
-    };
-    std::sort(over.begin(), over.end(), [&](const Trial* a, const Trial* b) { return rank(a) < rank(b); });
-    for (size_t i = static_cast<size_t>(spec_.options.keep_weights); i < over.size(); ++i) {
-      if (!dropped_.insert({over[i]->number, true}).second) continue;
-      const record::RunPaths run{paths_.trial(over[i]->number)};
-      std::error_code ignored;  // what cannot be removed stays
-      fs::remove_all(run.checkpoints(), ignored);
-      fs::remove(run.weights(), ignored);
-      fs::remove(run.best_weights(), ignored);
-    }
-  }
-
   void look_for_requests() {
     if (Clock::now() - looked_ < kRequestPoll) return;
     looked_ = Clock::now();
-    std::error_code none;
-    for (const fs::directory_entry& entry : fs::directory_iterator(paths_.requests(), none)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with("stop-")) continue;
-      const std::string which = first_line_of(entry.path());
-      fs::remove(entry.path(), none);
+    for (const std::string& which : taken_requests(paths_)) {
       if (which == "all") stops_ = true;
-      const auto trial = parse_number<int64_t>(which);
-      if (trial) stop_trial(*trial);
+      if (const auto trial = parse_number<int64_t>(which)) stop_trial(*trial);
     }
   }
 
   void stop_trial(int64_t trial) {
     for (const auto& [segment, process] : running_) {
       if (segment.trial != trial) continue;
-      stopped_by_hand_[trial] = true;
+      stopped_by_hand_.insert(trial);
       if (spec_.trains()) {
         record::make_request(paths_.trial(trial),
                              {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
@@ -367,7 +295,7 @@ class Engine {
   std::map<Segment, Outcome> known_;
   std::vector<Segment> order_;                         // of known_, as they came
   std::map<int64_t, std::vector<std::string>> begun_;  // trials with their parameters
-  std::map<int64_t, bool> early_, dropped_, stopped_by_hand_;
+  std::set<int64_t> early_, dropped_, stopped_by_hand_;
   std::map<int64_t, int64_t> losses_;
   std::map<Segment, Running> running_;
   Clock::time_point looked_ = Clock::now();
@@ -384,26 +312,6 @@ void ask(const SweepPaths& paths, const std::string& what) {
 }
 
 }  // namespace
-
-std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters) {
-  std::vector<std::string> words = spec.command;
-  bool has_places = spec.trains();
-  for (const std::string& word : words)
-    has_places = has_places || word.find("{parameters}") != std::string::npos;
-  for (const auto& [name, value] : parameters) {
-    const std::string place = "{" + name + "}";
-    bool found = false;
-    for (std::string& word : words) {
-      if (spec.trains() || word.find(place) == std::string::npos) continue;
-      word = replaced(word, place, value);
-      found = true;
-    }
-    if (found || (has_places && !spec.trains())) continue;
-    words.push_back("--" + name);
-    words.push_back(value);
-  }
-  return words;
-}
 
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options) {
   make_folders(paths.folder);

@@ -1,0 +1,104 @@
+#include "lockstep/sweep/internal/trial_process.h"
+
+#include <fcntl.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/launch/process.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/sweep/engine.h"
+
+namespace lockstep::sweep {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string replaced(std::string word, const std::string& from, const std::string& to) {
+  for (size_t at = 0; (at = word.find(from, at)) != std::string::npos; at += to.size())
+    word.replace(at, from.size(), to);
+  return word;
+}
+
+bool is_given(const SweepSpec& spec, const std::string& option) {
+  for (const std::string& word : spec.command) {
+    if (word == "--" + option || word.starts_with("--" + option + "=")) return true;
+  }
+  return false;
+}
+
+void add_training_words(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+                        std::vector<std::string>& words) {
+  const fs::path folder = paths.trial(segment.trial);
+  words.insert(words.begin(), "lockstep");
+  for (const std::string& word : {std::string("--workers"), std::to_string(spec.options.workers),
+                                  std::string("--output"), folder.string()})
+    words.push_back(word);
+  if (spec.options.stop_rule != StopRule::none && !is_given(spec, "validate-every")) {
+    words.emplace_back("--validate-every");
+    words.push_back(std::to_string(spec.options.first_rung));
+  }
+  if (segment.until > 0) {
+    words.emplace_back("--pause-after-step");
+    words.push_back(std::to_string(segment.until));
+  }
+  if (fs::exists(record::RunPaths{folder}.options())) {
+    words.emplace_back("--resume");
+  } else {
+    fs::remove_all(folder);  // killed before it had begun
+  }
+}
+
+void add_program_words(const SweepPaths& paths, int64_t trial, const Assignment& parameters,
+                       std::vector<std::string>& words) {
+  const fs::path folder = paths.trial(trial);
+  fs::remove_all(folder);
+  fs::remove(paths.output(trial));
+  make_folders(folder);
+  Json json = Json::object();
+  for (const auto& [name, value] : parameters) json[name] = value;
+  const fs::path file = fs::absolute(folder / "parameters.json");
+  write_file_atomic(file, json.dump(2) + "\n");
+  for (std::string& word : words) word = replaced(word, "{parameters}", file.string());
+}
+
+}  // namespace
+
+pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
+  const int64_t number = trial.segment.trial;
+  make_folders(paths.trial(number).parent_path());
+  std::vector<std::string> words = command_of(spec, trial.parameters);
+  if (spec.trains()) {
+    add_training_words(paths, spec, trial.segment, words);
+  } else {
+    add_program_words(paths, number, trial.parameters, words);
+  }
+  const OpenFile output(paths.output(number), O_WRONLY | O_CREAT | O_APPEND);
+  return launch::start_process(
+      {.program = spec.trains() ? trial.lockstep : words.front(),
+       .words = words,
+       .environment = {"LOCKSTEP_TRIAL=" + std::to_string(number),
+                       "LOCKSTEP_TRIAL_FOLDER=" + fs::absolute(paths.trial(number)).string()},
+       .output = output.get(),
+       .errors = output.get()});
+}
+
+std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters) {
+  std::vector<std::string> words = spec.command;
+  bool has_places = spec.trains();
+  for (const std::string& word : words)
+    has_places = has_places || word.find("{parameters}") != std::string::npos;
+  for (const auto& [name, value] : parameters) {
+    const std::string place = "{" + name + "}";
+    bool found = false;
+    for (std::string& word : words) {
+      if (spec.trains() || word.find(place) == std::string::npos) continue;
+      word = replaced(word, place, value);
+      found = true;
+    }
+    if (found || (has_places && !spec.trains())) continue;
+    words.push_back("--" + name);
+    words.push_back(value);
+  }
+  return words;
+}
+
+}  // namespace lockstep::sweep

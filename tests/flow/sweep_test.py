@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""A search is one table: equal in every cell for one trial at a time and several side by side, and after kill -9 of the
+sweep and of trials. Its best trial is trained again by the command that it prints."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+import unittest
+
+import runs
+
+TRAINING = ["--recipe", "plain", "--image-size", "20x20", "--shards", "4", "--max-steps", "6"]
+SEARCH = ["--count", "12", "--lag", "1", "--seed", "1", "--learning-rate", "0.001..0.1:log", "--network",
+          "digits_cnn,lenet", "--param", "mini-batch-size=16..64"]
+ASHA = ["--stop-rule", "asha", "--first-rung", "2", "--count", "6", "--lag", "3", "--search", "sobol",
+        "--learning-rate", "0.001..0.1:log"]
+
+
+def table(sweep):
+    """All that the search has found; not the time that it took."""
+    rows = json.loads(runs.run("sweep", "export", sweep, "--json", "-"))
+    for row in rows:
+        del row["seconds"]
+    return rows
+
+
+def lines(sweep, kind):
+    """Whole lines of this kind in the sweep's log."""
+    try:
+        text = (sweep / "log.jsonl").read_text()
+    except OSError:
+        return []
+    whole = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [line for line in whole if line["kind"] == kind]
+
+
+def children(process):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=False)
+    return [int(word) for word in found.stdout.split()]
+
+
+class Sweep(runs.TestFolders, unittest.TestCase):
+    def words(self, output, search, side_by_side):
+        return ["sweep", *search, "--trials", side_by_side, "--output", output, "--", "train", self.digits,
+                "--validation", self.held_out, *TRAINING]
+
+    def sweep(self, name, search, side_by_side):
+        output = self.folder / name
+        printed = runs.run(*self.words(output, search, side_by_side))
+        self.assertIn("* is the best", printed)
+        return table(output)
+
+    def sweep_with_kills(self, name, search, kills):
+        """Kills the sweep that often, each time after another of its trials has ended, and a trial each second time."""
+        output, killed_trials = self.folder / name, 0
+        for attempt in range(kills):
+            ended = len(lines(output, "outcome"))
+            process = subprocess.Popen(runs.command(*self.words(output, search, 2)), stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.STDOUT)
+            runs.wait_for(lambda: len(lines(output, "outcome")) > ended or process.poll() is not None)
+            if attempt % 2:
+                runs.wait_for(lambda: children(process.pid) or process.poll() is not None)
+                for child in children(process.pid)[:1]:
+                    os.kill(child, signal.SIGKILL)
+                runs.wait_for(lambda: len(lines(output, "lost")) > killed_trials or process.poll() is not None)
+                killed_trials = len(lines(output, "lost"))
+            time.sleep(0.02 * attempt)
+            process.kill()
+            process.wait()
+        self.assertGreater(killed_trials, 0)
+        return self.sweep(name, search, 2)
+
+    def test_one_table_however_it_is_made(self):
+        one = self.sweep("one", SEARCH, 1)
+        self.assertEqual([row["trial"] for row in one], list(range(12)))
+        self.assertEqual({row["state"] for row in one}, {"ended"})
+        self.assertEqual(self.sweep("two", SEARCH, 2), one)
+        self.assertEqual(self.sweep_with_kills("killed", SEARCH, 4), one)
+        self.check_best(one)
+        self.check_other_search()
+
+    def check_best(self, rows):
+        best = max(rows, key=lambda row: row["result"])
+        printed = runs.run("sweep", "best", self.folder / "one")
+        command = next(line for line in printed.splitlines() if line.startswith("lockstep train"))
+        self.assertIn(best["weights_hash"], printed)
+        again = self.folder / "again"
+        runs.run(*shlex.split(command)[1:], "--workers", "2", "--output", again)
+        self.assertEqual(json.loads((again / "result.json").read_text())["weights_hash"], best["weights_hash"])
+        # Only the best keep what is large.
+        kept = {path.parent.name for path in (self.folder / "one/trials").glob("*/model.safetensors")}
+        self.assertEqual(len(kept), 5)
+        self.assertIn(f"{best['trial']:04}", kept)
+
+    def check_other_search(self):
+        """A folder that has a sweep is not taken for another one."""
+        before = table(self.folder / "one")
+        printed = runs.run(*self.words(self.folder / "one", [*SEARCH, "--seed", "2"], 1), status=2)
+        self.assertIn("is another sweep: its --seed is 1", printed)
+        self.assertEqual(table(self.folder / "one"), before)
+
+    def test_early_ends(self):
+        one = self.sweep("asha_one", ASHA, 1)
+        self.assertEqual({row["state"] for row in one}, {"ended", "early"})
+        self.assertEqual({row["steps"] for row in one}, {2, 6})
+        self.assertEqual(self.sweep("asha_two", ASHA, 2), one)
+        self.assertEqual(self.sweep_with_kills("asha_killed", ASHA, 2), one)
+
+    def test_bad_searches(self):
+        output = self.folder / "bad"
+        for search, message in (
+                (["--learning-rate", "0.1..0.001"], "its range begins at 0.1 and ends before, at 0.001"),
+                (["--learning-rate", "0..0.1:log"], "a logarithmic range must begin above 0"),
+                (["--learning-rte", "0.001..0.1"], "did you mean learning-rate?"),
+                (["--learning-rate", "-5..0.1"], "learning-rate"), ([], "searches no parameter"),
+                ([*SEARCH, "--stop-rule", "asha"], "needs the steps of its first rung")):
+            self.assertIn(message, runs.run(*self.words(output, search, 1), status=2))
+            self.assertFalse(output.exists())
+        self.assertIn("is not the folder of a sweep", runs.run("sweep", "show", output, status=1))
+
+    def test_any_program(self):
+        """Parameters as words; the result from a line of its output. What fails is a result too; a trial can be
+        stopped, noted and started again."""
+        output = self.folder / "program"
+        script = 'echo "loss = $1$2"; test $1 != 3'
+        runs.run("sweep", "--search", "grid", "--metric", "loss", "--output", output, "--x", "1..3", "--", "sh", "-c",
+                 script, "name", "{x}", "5")
+        rows = table(output)
+        self.assertEqual([row.get("result") for row in rows], [15, 25, None])
+        self.assertEqual([row["state"] for row in rows], ["ended", "ended", "failed"])
+        self.assertIn("ended with status 1", rows[2]["error"])
+        self.assertEqual(runs.run("sweep", "best", output).splitlines()[-1],
+                         shlex.join(["sh", "-c", script, "name", "1", "5"]))
+        runs.run("sweep", "annotate", output, "1", "a", "note")
+        runs.run("sweep", "restart", output, "1")
+        runs.run("sweep", "--resume", "--output", output)
+        rows[1]["note"] = "a note"
+        self.assertEqual(table(output), rows)
+        csv = self.folder / "table.csv"
+        runs.run("sweep", "export", output, "--csv", csv)
+        self.assertEqual(csv.read_text().splitlines()[0], "trial,state,loss,steps,seconds,x,weights_hash,error,note")
+        shown = runs.run("sweep", "show", output, "--filter", "x=2").splitlines()
+        self.assertEqual(len([line for line in shown if "ended" in line and "25" in line]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
