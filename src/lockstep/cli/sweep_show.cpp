@@ -208,9 +208,8 @@ int run_sweep_restart(const Call& call, Console& console) {
   if (!lock)
     throw Error(ErrorCode::invalid_option, "the sweep goes on",
                 "stop it first: lockstep sweep stop " + call.words[0]);
-  std::filesystem::remove_all(paths.trial(trial));
-  std::filesystem::remove(paths.output(trial));
-  sweep::LogWriter(paths).write({.kind = sweep::LogKind::restart, .trial = trial});
+  sweep::LogWriter log(paths);
+  sweep::restart_trial(paths, log, trial);
   console.print("trial " + std::to_string(trial) + " starts again with lockstep sweep --resume --output " +
                 call.words[0] + "\n");
   return 0;

@@ -121,10 +121,17 @@ class Engine {
     } else if (line.kind == LogKind::early) {
       early_.insert(line.trial);
     } else if (line.kind == LogKind::restart) {
-      std::erase_if(known_, [&](const auto& one) { return one.first.trial == line.trial; });
-      std::erase_if(order_, [&](const Segment& one) { return one.trial == line.trial; });
-      losses_.erase(line.trial);
+      forget(line.trial);
+      has_restarts_ = true;
     }
+  }
+
+  void forget(int64_t trial) {
+    std::erase_if(known_, [&](const auto& one) { return one.first.trial == trial; });
+    std::erase_if(order_, [&](const Segment& one) { return one.trial == trial; });
+    begun_.erase(trial);
+    early_.erase(trial);
+    losses_.erase(trial);
   }
 
   // Tells all outcomes that are there and next in turn.
@@ -134,6 +141,7 @@ class Engine {
       if (spec_.options.free) next = first_known_under_way();
       if (!next || !known_.contains(*next)) return;
       check_parameters(next->trial);
+      if (!known_.contains(*next)) return;
       search_.tell(*next, known_.at(*next));
       drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
@@ -147,10 +155,15 @@ class Engine {
     return std::nullopt;
   }
 
-  // Another build or processor may choose another point in the last digits, or altogether.
-  void check_parameters(int64_t trial) const {
+  // A trial that was started again may have another result, so that later ones are others, too: they begin
+  // anew. Another build or processor may also choose another point, in the last digits or altogether.
+  void check_parameters(int64_t trial) {
     const auto begun = begun_.find(trial);
     if (begun == begun_.end() || begun->second == words_of(trial)) return;
+    if (has_restarts_) {
+      restart_trial(paths_, log_, trial);
+      return forget(trial);
+    }
     throw Error(ErrorCode::invalid_option,
                 "trial " + std::to_string(trial) + " was made with " + join(begun->second, " ") +
                     ", but this search gives " + join(words_of(trial), " "),
@@ -302,6 +315,7 @@ class Engine {
   double idle_ = 0;
   bool stops_ = false;
   bool is_stopping_ = false;
+  bool has_restarts_ = false;
 };
 
 void ask(const SweepPaths& paths, const std::string& what) {
@@ -323,6 +337,12 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
   std::error_code none;
   fs::remove_all(paths.requests(), none);  // meant for an earlier program
   return Engine(paths, spec, options).run();
+}
+
+void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
+  fs::remove_all(paths.trial(trial));
+  fs::remove(paths.output(trial));
+  log.write({.kind = LogKind::restart, .trial = trial});
 }
 
 void ask_to_stop(const SweepPaths& paths, int64_t trial) { ask(paths, std::to_string(trial)); }

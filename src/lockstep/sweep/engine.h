@@ -32,6 +32,10 @@ std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& par
 /// lives as long, for trials end with it. Throws invalid_option if another program works on the sweep.
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options);
 
+/// Forgets what became of a trial; it begins anew when the sweep goes on, and so do those later ones that get
+/// other parameters because of its result. The caller holds the sweep's lock.
+void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial);
+
 /// Asks the program that works on the sweep to end a trial with the result that it has.
 void ask_to_stop(const SweepPaths& paths, int64_t trial);
 /// To end the sweep itself; it can go on later.
