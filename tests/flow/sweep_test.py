@@ -145,6 +145,27 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         shown = runs.run("sweep", "show", output, "--filter", "x=2").splitlines()
         self.assertEqual(len([line for line in shown if "ended" in line and "25" in line]), 1)
 
+    def test_a_restart_that_changes_later_trials(self):
+        """A trial that is started again may have another result: the table is then that of a sweep that had it at
+        once."""
+        there = self.folder / "there"
+        script = f'test "$LOCKSTEP_TRIAL" != 2 || test -e {there} || exit 1; echo "loss $1"'
+
+        def sweep(name):
+            output = self.folder / name
+            runs.run("sweep", "--metric", "loss", "--count", "24", "--lag", "1", "--output", output, "--x", "0.5..9.5",
+                     "--", "sh", "-c", script, "name", "{x}")
+            return output, table(output)
+
+        restarted, before = sweep("restarted")
+        self.assertEqual([row["trial"] for row in before if row["state"] == "failed"], [2])
+        there.touch()
+        runs.run("sweep", "restart", restarted, "2")
+        runs.run("sweep", "--resume", "--output", restarted)
+        _, fresh = sweep("fresh")
+        self.assertNotEqual([row["parameters"] for row in fresh], [row["parameters"] for row in before])
+        self.assertEqual(table(restarted), fresh)
+
 
 if __name__ == "__main__":
     unittest.main()

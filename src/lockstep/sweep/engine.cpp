@@ -15,6 +15,7 @@
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/requests.h"
+#include "lockstep/sweep/internal/history.h"
 #include "lockstep/sweep/internal/kept_weights.h"
 #include "lockstep/sweep/internal/trial_process.h"
 #include "lockstep/sweep/internal/trial_result.h"
@@ -67,7 +68,7 @@ class Engine {
         search_(spec.space, search_options()),
         side_by_side_(side_by_side()),
         log_(paths) {
-    for (const LogLine& line : read_log(paths)) take(line);
+    for (const LogLine& line : read_log(paths)) history_.take(line);
   }
 
   SweepEnd run() {
@@ -111,45 +112,22 @@ class Engine {
     return search;
   }
 
-  void take(const LogLine& line) {
-    const Segment segment{line.trial, line.until};
-    if (line.kind == LogKind::begin) {
-      begun_[line.trial] = line.parameters;
-    } else if (line.kind == LogKind::outcome) {
-      if (!known_.contains(segment)) order_.push_back(segment);
-      known_[segment] = outcome_of(line);
-    } else if (line.kind == LogKind::early) {
-      early_.insert(line.trial);
-    } else if (line.kind == LogKind::restart) {
-      forget(line.trial);
-      has_restarts_ = true;
-    }
-  }
-
-  void forget(int64_t trial) {
-    std::erase_if(known_, [&](const auto& one) { return one.first.trial == trial; });
-    std::erase_if(order_, [&](const Segment& one) { return one.trial == trial; });
-    begun_.erase(trial);
-    early_.erase(trial);
-    losses_.erase(trial);
-  }
-
   // Tells all outcomes that are there and next in turn.
   void tell_known() {
     while (true) {
       std::optional<Segment> next = search_.next();
       if (spec_.options.free) next = first_known_under_way();
-      if (!next || !known_.contains(*next)) return;
+      if (!next || !history_.known.contains(*next)) return;
       check_parameters(next->trial);
-      if (!known_.contains(*next)) return;
-      search_.tell(*next, known_.at(*next));
+      if (!history_.known.contains(*next)) return;
+      search_.tell(*next, history_.known.at(*next));
       drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
   }
 
   std::optional<Segment> first_known_under_way() {
     const std::vector<Segment> under_way = search_.under_way();
-    for (const Segment& segment : order_) {
+    for (const Segment& segment : history_.order) {
       if (std::find(under_way.begin(), under_way.end(), segment) != under_way.end()) return segment;
     }
     return std::nullopt;
@@ -158,11 +136,11 @@ class Engine {
   // A trial that was started again may have another result, so that later ones are others, too: they begin
   // anew. Another build or processor may also choose another point, in the last digits or altogether.
   void check_parameters(int64_t trial) {
-    const auto begun = begun_.find(trial);
-    if (begun == begun_.end() || begun->second == words_of(trial)) return;
-    if (has_restarts_) {
+    const auto begun = history_.begun.find(trial);
+    if (begun == history_.begun.end() || begun->second == words_of(trial)) return;
+    if (history_.has_restarts) {
       restart_trial(paths_, log_, trial);
-      return forget(trial);
+      return history_.forget(trial);
     }
     throw Error(ErrorCode::invalid_option,
                 "trial " + std::to_string(trial) + " was made with " + join(begun->second, " ") +
@@ -182,7 +160,7 @@ class Engine {
 
   void end_early_trials() {
     for (const Trial& trial : search_.trials()) {
-      if (trial.state != TrialState::early || !early_.insert(trial.number).second) continue;
+      if (trial.state != TrialState::early || !history_.early.insert(trial.number).second) continue;
       log_.write({.kind = LogKind::early, .trial = trial.number});
       say(trial, "");
       drop_weights(paths_, spec_, search_.trials(), dropped_);
@@ -192,14 +170,14 @@ class Engine {
   void start_processes() {
     for (const Segment& segment : search_.under_way()) {
       if (static_cast<int64_t>(running_.size()) >= side_by_side_) return;
-      if (running_.contains(segment) || known_.contains(segment)) continue;
+      if (running_.contains(segment) || history_.known.contains(segment)) continue;
       check_parameters(segment.trial);
       start(segment);
     }
   }
 
   void start(const Segment& segment) {
-    if (begun_.try_emplace(segment.trial, words_of(segment.trial)).second)
+    if (history_.begun.try_emplace(segment.trial, words_of(segment.trial)).second)
       log_.write({.kind = LogKind::begin,
                   .trial = segment.trial,
                   .until = segment.until,
@@ -234,10 +212,10 @@ class Engine {
       log_.write(
           {.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
       say(search_.trials()[static_cast<size_t>(segment.trial)], result.lost);
-      if (++losses_[segment.trial] <= spec_.options.retries) return;
+      if (++history_.losses[segment.trial] <= spec_.options.retries) return;
       result.outcome =
           Outcome{.state = TrialState::failed,
-                  .error = result.lost + ", " + std::to_string(losses_[segment.trial]) + " times"};
+                  .error = result.lost + ", " + std::to_string(history_.losses[segment.trial]) + " times"};
     }
     Outcome& outcome = *result.outcome;
     if (by_hand && outcome.state == TrialState::ended) outcome.state = TrialState::stopped;
@@ -247,8 +225,7 @@ class Engine {
     }
     if (result.seconds == 0) result.seconds = seconds;
     log_.write(line_of(segment, result));
-    known_[segment] = outcome;
-    order_.push_back(segment);
+    history_.add(segment, outcome);
     Trial shown = search_.trials()[static_cast<size_t>(segment.trial)];
     shown.state = outcome.state;
     shown.value = outcome.value;
@@ -305,17 +282,13 @@ class Engine {
   Search search_;
   int64_t side_by_side_;
   LogWriter log_;
-  std::map<Segment, Outcome> known_;
-  std::vector<Segment> order_;                         // of known_, as they came
-  std::map<int64_t, std::vector<std::string>> begun_;  // trials with their parameters
-  std::set<int64_t> early_, dropped_, stopped_by_hand_;
-  std::map<int64_t, int64_t> losses_;
+  History history_;
+  std::set<int64_t> dropped_, stopped_by_hand_;
   std::map<Segment, Running> running_;
   Clock::time_point looked_ = Clock::now();
   double idle_ = 0;
   bool stops_ = false;
   bool is_stopping_ = false;
-  bool has_restarts_ = false;
 };
 
 void ask(const SweepPaths& paths, const std::string& what) {
