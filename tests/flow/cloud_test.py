@@ -196,12 +196,14 @@ for stack in cfn.describe_stacks()['Stacks']:
     def test_a_bootstrap_that_fails_gives_the_line_of_its_log(self):
         account = self.account
         account.boto("""
+import time
+now = int(time.time() * 1000)  # what is older than two weeks is not kept
 group, stream = '/aws/parallelcluster/c1-202601010000', 'ip-10-0-0-1.i-0123.cloud-init-output'
 logs.create_log_group(logGroupName=group)
 logs.create_log_stream(logGroupName=group, logStreamName=stream)
 logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[
-    {'timestamp': 1767225600000, 'message': 'Cloud-init v. 23 running'},
-    {'timestamp': 1767225600001, 'message': 'lockstep: error: lockstep.whl has another hash than the one that was sent'}])
+    {'timestamp': now, 'message': 'Cloud-init v. 23 running'},
+    {'timestamp': now + 1, 'message': 'lockstep: error: lockstep.whl has another hash than the one that was sent'}])
 """)
         self.relay.recorded = {
             "DescribeStacks": (200, "text/xml", FAILED_STACK),

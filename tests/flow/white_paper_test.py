@@ -62,7 +62,7 @@ def main():
                 sys.exit(f"{file} contains the key of the store")
         weights = folder / "runs" / "disk" / "model.safetensors"
         result_of(white_paper(program, folder, digits, *FAST, "--weights", weights, "--output", "runs/head"))
-        white_paper(program, folder, status=1)
+        white_paper(program, folder, status=2)
         white_paper(program, folder, folder / "none", status=1)
 
 

@@ -66,6 +66,7 @@ struct RunState {
     field("skipped-steps", self.skipped_steps, "", between(0, kMostSteps));
     field("first-loss", self.watched_loss.first, "");
     field("largest-loss", self.watched_loss.largest, "");
+    field("earlier-watched-sum", self.watched_loss.earlier_sum, "");
     field("watched-sum", self.watched_loss.sum, "");
     field("watched-windows", self.watched_loss.windows, "", between(0, kMostSteps));
     field("loss-warnings", self.watched_loss.warnings, "", between(0, kMostSteps));

@@ -11,8 +11,10 @@ namespace {
 
 constexpr int64_t kLeastWindow = 40, kMostWindow = 100;  // steps
 constexpr double kExploded = 3;                          // times the loss at the start, or of guessing
-constexpr double kJump = 2;       // times the first loss, after which standing still is the rate's fault
-constexpr double kStands = 0.98;  // of the loss of guessing
+constexpr double kJump = 2;          // times the first loss, after which standing still is the rate's fault
+constexpr double kMostCounted = 10;  // times the same, so that one bad mini-batch is no explosion
+constexpr double kFalls = 0.9;       // times the mean of the window's first half: the loss still falls
+constexpr double kStands = 0.98;     // of the loss of guessing
 
 double loss_of_guessing(const DataPlan& data) {
   const auto all =
@@ -39,15 +41,17 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   if (step == 1) watched.first = loss;
   watched.largest = std::max(watched.largest, loss);
   const int64_t half = window_ / 2, position = (step - 1) % window_;
-  if (position < half) return LossVerdict::good;
-  watched.sum += loss;
+  const double reference = std::max(watched.first, guessing_);
+  (position < half ? watched.earlier_sum : watched.sum) += std::min(loss, kMostCounted * reference);
   if (position + 1 < window_) return LossVerdict::good;
   const double mean = watched.sum / static_cast<double>(window_ - half);
-  watched.sum = 0;
+  const double earlier_mean = watched.earlier_sum / static_cast<double>(half);
+  watched.sum = watched.earlier_sum = 0;
   ++watched.windows;
-  if (mean > kExploded * std::max(watched.first, guessing_)) return LossVerdict::exploded;
+  if (mean > kExploded * reference) return LossVerdict::exploded;
   // Where nearly all samples are of one class, guessing is nearly right, and nothing can be seen.
-  const bool stands = watched.windows == 1 && guessing_ > 0.1 && mean >= kStands * guessing_;
+  const bool stands =
+      watched.windows == 1 && guessing_ > 0.1 && mean >= kStands * guessing_ && mean >= kFalls * earlier_mean;
   return stands ? LossVerdict::stands_still : LossVerdict::good;
 }
 

@@ -12,11 +12,12 @@ namespace lockstep::train {
 
 /// The part of a run's state that the watch needs.
 struct WatchedLoss {
-  double first = 0;      ///< the loss before any weight changed
-  double largest = 0;    ///< of all steps
-  double sum = 0;        ///< of the steps of the second half of a window
-  int64_t windows = 0;   ///< that are over
-  int64_t warnings = 0;  ///< that the user was given; one is enough
+  double first = 0;        ///< the loss before any weight changed
+  double largest = 0;      ///< of all steps
+  double earlier_sum = 0;  ///< of the steps of the first half of a window
+  double sum = 0;          ///< of those of its second half
+  int64_t windows = 0;     ///< that are over
+  int64_t warnings = 0;    ///< that the user was given; one is enough
 };
 
 enum class LossVerdict { good, exploded, stands_still };
