@@ -102,8 +102,10 @@ class Configuration(unittest.TestCase):
         cls.public, cls.private = cls.account.boto("""
 public = ec2.describe_subnets()['Subnets'][0]
 private = ec2.create_subnet(VpcId=public['VpcId'], CidrBlock='172.31.200.0/24', AvailabilityZone=public['AvailabilityZone'])
+policy = json.dumps({'Version': '2012-10-17', 'Statement': [
+    {'Effect': 'Allow', 'Action': 's3:GetObject', 'Resource': '*'}]})
 for name in ('more', 'bound'):  # which --policy and --boundary name below
-    boto3.client('iam', region_name='us-east-1').create_policy(PolicyName=name, PolicyDocument=json.dumps({'Version': '2012-10-17', 'Statement': []}))
+    boto3.client('iam', region_name='us-east-1').create_policy(PolicyName=name, PolicyDocument=policy)
 print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
 
     @classmethod
