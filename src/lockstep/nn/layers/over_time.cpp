@@ -11,7 +11,7 @@
 namespace lockstep::nn {
 namespace {
 
-/// A plan whose function takes the unpadded part of a mini-batch, [b,C,count], with zeros where it is
+/// A layer whose function takes the unpadded part of a mini-batch, [b,C,count], with zeros where it is
 /// padding.
 template <class Function>
 BuiltLayer over_span(std::shared_ptr<torch::nn::Module> module, Function function) {

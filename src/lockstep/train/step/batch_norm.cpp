@@ -202,10 +202,12 @@ void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& inf
     const std::string prefix = info[i].name.empty() ? "" : info[i].name + ".";
     at::Tensor batches = weights.buffer(prefix + "num_batches_tracked");
     batches.add_(1);
-    const double share = 1.0 / static_cast<double>(batches.item<int64_t>());
-    const double momentum = info[i].cumulative       ? share
-                            : info[i].starts_as_mean ? std::max(share, info[i].momentum)
-                                                     : info[i].momentum;
+    double momentum = info[i].momentum;
+    // Only where it is needed, because reading the count waits for the device.
+    if (info[i].cumulative || info[i].starts_as_mean) {
+      const double share = 1.0 / static_cast<double>(batches.item<int64_t>());
+      momentum = info[i].cumulative ? share : std::max(share, momentum);
+    }
     const auto move = [&](const at::Tensor& running, const std::vector<double>& values, double divisor) {
       const at::Tensor batch = at::tensor(values, at::kDouble).div_(divisor);
       at::Tensor master = running;
