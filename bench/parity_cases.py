@@ -74,6 +74,9 @@ FEATURES = {
     "normalised by the training images": {"normalize": "mean-std"},
     "class weights": {"class-weights": "balanced"},
     "class weights, 5 shards, accumulation in 2 pieces": {"class-weights": "balanced", "shards": 5, "accumulate": 2},
+    "label smoothing": {"label-smoothing": 0.1},
+    "label smoothing, class weights, 5 shards, accumulation in 2 pieces": {"label-smoothing": 0.2, "class-weights": "balanced",
+                                                                         "shards": 5, "accumulate": 2},
     "order drawn once": {"shuffle": "once"},
     "order never drawn": {"shuffle": "never", "learning-rate": 1e-3},
 }
@@ -190,8 +193,8 @@ def pytorch(case, size, start, images, labels, seed=0, turn=False):
         for shard in pieces_of(batch, shards):
             for piece in pieces_of(shard, accumulate):
                 piece = piece.flip(0) if turn else piece
-                loss = nn.functional.cross_entropy(model(inputs[piece]), labels[piece], weights,
-                                                   reduction="sum") / weights[labels[batch]].sum()
+                loss = nn.functional.cross_entropy(model(inputs[piece]), labels[piece], weights, reduction="sum",
+                                                   label_smoothing=options.get("label-smoothing", 0)) / weights[labels[batch]].sum()
                 loss.backward()
                 loss_sum += loss.item()
         if "gradient-clip" in options:

@@ -13,8 +13,19 @@
 using namespace lockstep;
 using namespace lockstep::pool;
 
-// What workers send while they train. `describe` names its members, so that it could also come from another
-// process.
+// What workers are given and what they send: structs that describe their members, because a worker may be a
+// process on another machine.
+struct Settings {
+  std::string folder{};
+  std::string network{};
+  int64_t epochs = 1;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("folder", self.folder, "folder that has a folder of images for each class");
+    field("network", self.network, "name of the network");
+    field("epochs", self.epochs, "passes over the images");
+  };
+};
+
 struct Progress {
   std::string network{};
   int64_t epoch = 0;
@@ -26,24 +37,35 @@ struct Progress {
   };
 };
 
+struct Trained {
+  double accuracy = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("accuracy", self.accuracy, "accuracy on held-out images");
+  };
+};
+
 // Trains one network and tells the client about each validation. When its call is cancelled, fit ends
 // automatically.
-double train_in_background(Worker& worker, const std::string& network, const data::Dataset& images,
-                           int64_t epochs) {
+Trained train_in_background(Worker& worker, const Settings& settings) {
   const train::TrainingRequest request{
-      .dataset = images, .network = nn::find_network(network), .observer = [&](const record::Event& event) {
+      .folder = settings.folder,
+      .network = nn::find_network(settings.network),
+      .observer = [&](const record::Event& event) {
         if (event.kind == "validation")
-          worker.send(Progress{network, event.epoch, record::number(event, "accuracy")});
+          worker.send(Progress{settings.network, event.epoch, record::number(event, "accuracy")});
         return record::Control::go;
       }};
-  return train::fit(request, {.mini_batch_size = 32, .max_epochs = epochs, .patience = 0}).accuracy;
+  return {
+      train::fit(request, {.mini_batch_size = 32, .max_epochs = settings.epochs, .patience = 0}).accuracy};
 }
+
+constexpr auto train_task = task<train_in_background>("train_in_background");
 
 void client(Session& session) {
   if (session.arguments().size() != 1)
     throw Error(ErrorCode::invalid_option, "no folder of images was named",
                 "usage: background_parfeval FOLDER");
-  const data::ImageFolder images(session.arguments().front());  // shared by all trainings
+  const std::string& folder = session.arguments().front();
   const Pool pool = session.open_pool({.workers = 3});
   const DataQueue<Progress> queue(
       [](const Progress& progress) {  // called here, in the client, for one value at a time
@@ -51,22 +73,18 @@ void client(Session& session) {
                     static_cast<long long>(progress.epoch), progress.accuracy);
       });
 
-  const std::vector<std::string> networks{"mlp", "lenet", "digits_cnn"};
-  const std::vector<int64_t> epochs{2, 2, 1000};  // the last one would take very long
-  std::vector<Future<double>> trainings;
-  for (size_t i = 0; i < networks.size(); ++i) {
-    // Captured by value: when an error ends this function, other trainings may still run.
-    trainings.push_back(
-        pool.parfeval({.queue = queue}, [images, network = networks[i], epochs = epochs[i]](Worker& worker) {
-          return train_in_background(worker, network, images, epochs);
-        }));
-  }
+  // The last one would take very long.
+  const std::vector<Settings> settings{
+      {folder, "mlp", 2}, {folder, "lenet", 2}, {folder, "digits_cnn", 1000}};
+  std::vector<Future<Trained>> trainings;
+  for (const Settings& one : settings) trainings.push_back(pool.parfeval(train_task, one, {.queue = queue}));
   std::printf("%zu trainings run in the background\n", trainings.size());
 
   size_t finished = 0;
   while (finished < 2) {
     const size_t next = next_finished(trainings).value();  // in the order in which they end
-    std::printf("%s has finished with accuracy %.3f\n", networks[next].c_str(), trainings[next].get());
+    std::printf("%s has finished with accuracy %.3f\n", settings[next].network.c_str(),
+                trainings[next].get().accuracy);
     ++finished;
   }
   trainings.back().cancel();
@@ -75,4 +93,4 @@ void client(Session& session) {
               trainings.back().state() == FutureState::cancelled);
 }
 
-int main(int argc, char** argv) { return run(argc, argv, {}, client); }
+int main(int argc, char** argv) { return run(argc, argv, {train_task}, client); }

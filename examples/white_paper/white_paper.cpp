@@ -94,8 +94,9 @@ void client(Session& session) {
   const double accuracy = train::evaluate(predicted, model.classes).accuracy;
   std::printf("accuracy %.3f on %lld images; mini-batch %lld, learning rate %g, %lld workers, weights %s\n",
               accuracy, static_cast<long long>(test.size()),
-              static_cast<long long>(experiment.mini_batch_size * experiment.workers), options.learning_rate,
-              static_cast<long long>(experiment.workers), as_hex(hash_of(read_file(net.weights))).c_str());
+              static_cast<long long>(experiment.mini_batch_size * experiment.workers),
+              double{options.learning_rate}, static_cast<long long>(experiment.workers),
+              as_hex(hash_of(read_file(net.weights))).c_str());
 }
 
 int main(int argc, char** argv) { return run(argc, argv, {}, client); }

@@ -95,8 +95,8 @@ class Tree:
                 elf.set_search_path(path, ["."])  # programs' paths would do, but not for tools that read files
         for information in self.build.arrow.glob("pyarrow-*.dist-info/licenses"):
             shutil.copytree(information, self.folder / LICENCES / "pyarrow")
-        # Of what is built into the programs: studio's server, and scripts of its pages.
-        for documents in (pathlib.Path("/usr/share/doc/libboost1.74-dev"),
+        # Of what is built into the programs: studio's server, matrices, and scripts of studio's pages.
+        for documents in (*map(pathlib.Path, ("/usr/share/doc/libboost1.74-dev", "/usr/share/doc/libeigen3-dev")),
                           *self.build.pages.glob("usr/share/doc/node-*")):
             shutil.copy(documents / "copyright", self.folder / LICENCES / documents.name)
 

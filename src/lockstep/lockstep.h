@@ -12,6 +12,7 @@
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/pretrained.h"
+#include "lockstep/sweep/run.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/run_record.h"
 #include "lockstep/train/custom/shard_sums.h"

@@ -13,7 +13,7 @@ import runs  # noqa: E402
 import slurm  # noqa: E402
 
 SUBMIT = os.environ.get("LOCKSTEP_SUBMIT_JOB", runs.PROGRAM.parent / "lockstep_submit_job")
-SECONDS_PER_JOB = 150
+SECONDS_PER_JOB = 240
 OVER = ("ended", "failed", "cancelled")
 
 
@@ -63,10 +63,10 @@ class Cluster(slurm.Cluster):
         file.write_text(json.dumps({"scheduler": "slurm", "program": str(runs.PROGRAM), **keys}))
         return file
 
-    def submit(self, root, name, kind, *command, environment=None, **keys):
+    def submit(self, root, name, kind, *command, **keys):
         """kind: train or program; keys: of the profile."""
         done = subprocess.run(self.command(0, SUBMIT, self.profile(**keys), root, name, kind, *command),
-                              env={**self.environment(), **(environment or {})}, stdin=subprocess.DEVNULL,
+                              env=self.environment(), stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=120, check=False)
         if done.returncode != 0:
             raise AssertionError(done.stderr)

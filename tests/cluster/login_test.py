@@ -2,37 +2,23 @@
 """From a laptop that has no Slurm, no shared disk and no way to the nodes: jobs of a cluster through its login node, by
 the system's ssh and a real sshd."""
 
+import json
 import os
 import subprocess
 import unittest
 
 import jobs_on_slurm
+import laptop
 import runs
 import slurm
+import ssh
 
 OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
-LAPTOP = "laptop"
-SECONDS = 150
-SSHD = """\
-Port 22
-ListenAddress 10.78.0.1
-HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/user_key.pub
-PidFile {folder}/sshd.pid
-StrictModes no
-PermitRootLogin yes
-UsePAM no
-PasswordAuthentication no
+POOL_COMMANDS = runs.PROGRAM.parent / "lockstep_pool_commands"
+CUSTOM_LOOP = runs.PROGRAM.parent / "lockstep_example_custom_loop"
+SETTINGS = """\
 SetEnv SLURM_CONF={folder}/slurm.conf LOCKSTEP_JOBS={folder}/jobs XDG_CONFIG_HOME={folder}/there \
 XDG_CACHE_HOME={folder}/there
-"""
-SSH = """\
-Host login
-  HostName 10.78.0.1
-  User root
-  IdentityFile {folder}/user_key
-  IdentitiesOnly yes
-  UserKnownHostsFile {folder}/known_hosts
 """
 
 
@@ -45,53 +31,44 @@ class Login(runs.TestFolders, unittest.TestCase):
         for node in range(2):
             cls.cluster.know(node, {f"machine-{other}": cls.cluster.address(other) for other in range(2)})
         cls.home = cls.folder / "laptop"
-        cls.home.mkdir()
-        cls.connect_laptop()
-        cls.start_sshd()
-
-    @classmethod
-    def connect_laptop(cls):
-        cls.cluster.make(LAPTOP, LAPTOP)
-        cls.cluster.connect(0, "office", LAPTOP, "office")
-        for machine, number in ((0, 1), (LAPTOP, 2)):
-            cls.cluster.run(machine, "sh", "-c",
-                            f"ip address add 10.78.0.{number}/24 dev office && ip link set office up")
-
-    @classmethod
-    def start_sshd(cls):
-        folder = cls.cluster.folder
-        for key in ("host_key", "user_key"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
-        (folder / "sshd_config").write_text(SSHD.format(folder=folder))
-        (folder / "ssh_config").write_text(SSH.format(folder=folder))
-        cls.cluster.run(LAPTOP, "mount", "--bind", folder / "ssh_config", "/etc/ssh/ssh_config")
-        cls.cluster.run(0, "sh", "-c", "mkdir -p /run/sshd")
-        cls.cluster.daemon(0, "/usr/sbin/sshd", "-D", "-f", str(folder / "sshd_config"))
-        cls.cluster.wait("sshd", (folder / "sshd.pid").exists)
-        cls.know_host()
-
-    @classmethod
-    def know_host(cls):
-        key = (cls.cluster.folder / "host_key.pub").read_text()
-        (cls.cluster.folder / "known_hosts").write_text(f"10.78.0.1 {key}")
-
-    def on_laptop(self, *words, status=0, environment=None):
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
-        done = subprocess.run(self.cluster.command(LAPTOP, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
-                              env={**clean, "XDG_CONFIG_HOME": str(self.home), "LOCKSTEP_JOBS": str(self.home / "jobs"),
-                                   **(environment or {})})
-        self.assertEqual(done.returncode, status, done.stdout)
-        return done.stdout
+        cls.laptop = laptop.Laptop(cls.cluster, cls.home, "login", settings=SETTINGS.format(folder=cls.cluster.folder))
 
     def lockstep(self, *words, **how):
-        return self.on_laptop(*runs.command(*words), **how)
+        return self.laptop.lockstep(*words, **how)
 
     def profile(self, name, *options):
         self.lockstep("cluster", "create", name, "--login", "login", "--program", runs.PROGRAM, *options)
 
+    def test_a_program_on_the_laptop_has_a_pool_on_the_nodes(self):
+        expected = subprocess.run([CUSTOM_LOOP, self.digits, "--processes", "2"], cwd=self.folder, check=True, text=True,
+                                  stdout=subprocess.PIPE, timeout=laptop.SECONDS).stdout
+        self.profile("pool", "--nodes", 2, "--workers", 4)
+        self.lockstep("cluster", "default", "pool")
+        self.addCleanup(self.lockstep, "cluster", "default", "local")
+        printed = self.laptop.run("env", "-C", self.home, CUSTOM_LOOP, self.digits, "--processes", 4)
+        self.assertIn(expected, printed)
+        self.assertRegex(printed, r'(?s)starting a pool of 4 processes of the profile "pool"\n.*job \d+ runs on machine-\[0-1\]')
+
+    def test_secrets_of_the_laptop_reach_the_workers(self):
+        self.profile("pool", "--nodes", 2, "--workers", 4, "--secrets", "KEY_OF_A_STORE")
+        self.lockstep("cluster", "default", "pool")
+        self.addCleanup(self.lockstep, "cluster", "default", "local")
+        printed = self.laptop.run("sh", "-c", f"echo where | {POOL_COMMANDS}", environment={"KEY_OF_A_STORE": "open-sesame"})
+        self.assertEqual(printed.count("10 given open-sesame;"), 4, printed)
+
+    def test_a_program_that_is_not_on_the_login_node_is_named(self):
+        self.profile("pool", "--nodes", 2, "--workers", 4)
+        self.lockstep("cluster", "default", "pool")
+        self.addCleanup(self.lockstep, "cluster", "default", "local")
+        other = self.home / "only_here"
+        self.cluster.run(laptop.NAME, "sh", "-c", f"mkdir -p {other} && mount -t tmpfs none {other} && "
+                         f"cp {CUSTOM_LOOP} {other}/program")
+        printed = self.laptop.run(other / "program", self.digits, "--processes", 4, status=1)
+        self.assertIn("cannot start the program on login: ", printed)
+        self.assertIn("hint: copy it there, to the same path", printed)
+
     def test_there_is_no_other_way(self):
-        self.on_laptop("sh", "-c", "! ip route get 10.77.0.2")
+        self.laptop.run("sh", "-c", "! ip route get 10.77.0.2")
 
     def test_the_machines_are_shown(self):
         self.profile("shown")
@@ -101,8 +78,8 @@ class Login(runs.TestFolders, unittest.TestCase):
 
     def test_a_host_whose_key_is_not_known_is_refused(self):
         self.profile("unknown")
-        (self.cluster.folder / "known_hosts").write_text("")
-        self.addCleanup(self.know_host)
+        self.laptop.servers.forget_hosts()
+        self.addCleanup(self.laptop.servers.know_hosts)
         text = self.lockstep("cluster", "show", "unknown", status=1, environment={"XDG_CACHE_HOME": str(self.home / "c")})
         self.assertIn("cannot reach login: ", text)
         self.assertIn("ssh login", text)
@@ -120,6 +97,27 @@ class Login(runs.TestFolders, unittest.TestCase):
         fetched = next(self.home.glob("here/**/model.safetensors"))
         self.assertEqual(runs.sha256(fetched), runs.weights(alone)[0])
 
+    def test_many_commands_are_one_array(self):
+        folder = self.cluster.folder / "array"
+        folder.mkdir()
+        (folder / "commands").write_text("".join(f"sh -c 'echo number {n}; exit {n % 2}'\n" for n in range(3)))
+        there = {**self.cluster.environment(), "LOCKSTEP_JOBS": str(folder / "jobs"), "XDG_CONFIG_HOME": str(folder)}
+
+        def lockstep(*words):
+            return subprocess.run(self.cluster.command(0, *runs.command(*words)), env=there, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=laptop.SECONDS, check=False).stdout
+
+        lockstep("cluster", "create", "here", "--program", runs.PROGRAM)
+        self.assertEqual(lockstep("batch", "--profile", "here", "--commands", folder / "commands").split(),
+                         ["job", "1", "job", "2", "job", "3"])
+        for job in ("1", "2", "3"):
+            lockstep("job", "wait", job)
+            self.assertIn(f"number {int(job) - 1}", lockstep("job", "diary", job))
+        states = {str(job["id"]): job["state"] for job in json.loads(lockstep("jobs", "--json"))}
+        self.assertEqual(states, {"1": "ended", "2": "failed", "3": "ended"})
+        names = self.cluster.ask("squeue", "-h", "-t", "all", "-o", "%F %K").splitlines()
+        self.assertEqual(len([name for name in names if name.endswith((" 0", " 1", " 2"))]), 3, names)
+
     def test_secrets_are_in_no_file(self):
         secret = "s3cr3t-of-this-test"
         self.profile("sealed", "--secrets", "OUR_KEY")
@@ -136,5 +134,5 @@ class Login(runs.TestFolders, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    slurm.require(*slurm.PROGRAMS, "sshd", "ssh-keygen")
+    slurm.require(*slurm.PROGRAMS, *ssh.PROGRAMS)
     unittest.main()

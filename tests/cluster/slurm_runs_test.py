@@ -2,6 +2,7 @@
 """A training on a real Slurm has the weights of one thread: on two nodes, with a node that dies, taken by a more urgent
 job, and at its time limit."""
 
+import subprocess
 import unittest
 
 import jobs_on_slurm
@@ -76,6 +77,47 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         self.cluster.wait("the node again", lambda: self.cluster.idle_nodes() == 3)
         self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
         self.assertEqual(runs.weights(job.run), self.expected)
+
+    def test_the_network_of_the_profile_reaches_every_rank(self):
+        folder = self.folder / "environments"
+        folder.mkdir()
+        job = self.cluster.submit(
+            self.folder / "jobs", "environment", "program", "/bin/sh", "-c", f"env >{folder}/$SLURM_PROCID", **NODES,
+            **{"network-interface": "wire", "fast-multinode": "off", "environment": ["NCCL_ALGO=Ring", "NCCL_DEBUG=WARN"]})
+        self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
+        self.assertEqual(len(list(folder.iterdir())), 4)
+        for rank in folder.iterdir():
+            lines = rank.read_text().splitlines()
+            for line in ("NCCL_SOCKET_IFNAME=wire", "GLOO_SOCKET_IFNAME=wire", "NCCL_IB_DISABLE=1", "NCCL_NET=Socket",
+                         "NCCL_ALGO=Ring", "NCCL_DEBUG=WARN"):
+                self.assertIn(line, lines)
+
+    def test_the_plan_names_the_interface_and_a_wrong_one_is_an_error(self):
+        short = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
+        job = self.cluster.train(self.folder / "jobs", "wire", self.digits, *short, **NODES,
+                                 **{"network-interface": "wire"})
+        self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
+        self.assertRegex(runs.plan_line(job.run, "workers"), r"over gloo at 10\.77\.0\.\d")
+        job = self.cluster.train(self.folder / "jobs", "no-wire", self.digits, *short, **NODES,
+                                 **{"network-interface": "ib7"})
+        self.assertEqual(job.wait_until_over()["end"], "failed", job.said())
+        self.assertIn('no network interface "ib7"', job.said())
+
+    def test_a_fast_network_that_is_not_there_is_an_error(self):
+        job = self.cluster.train(self.folder / "jobs", "fast", self.digits, *OPTIONS, "--execution", "cpu", **NODES,
+                                 **{"fast-multinode": "on"})
+        self.assertEqual(job.wait_until_over()["end"], "failed", job.said())
+        self.assertIn("fast-multinode is on: machines send gradients from GPU to GPU by NCCL", job.said())
+        folder = self.folder / "settings"
+        tried = {**self.cluster.environment(), "XDG_CONFIG_HOME": str(folder), "LOCKSTEP_JOBS": str(self.folder / "tried")}
+        for words, status, text in ((["create", "fast", "--fast-multinode", "on"], 0, ""),
+                                    (["validate", "fast"], 1, "the profile asks for no GPU"),
+                                    (["create", "slow", "--nodes", "2", "--workers", "2", "--program", runs.PROGRAM], 0, ""),
+                                    (["validate", "slow"], 0, "over gloo at 10.77.0.")):
+            done = subprocess.run(self.cluster.command(0, *runs.command("cluster", *words)), env=tried, text=True,
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+            self.assertIn(text, done.stdout)
 
     @unittest.skipUnless(runs.IS_LONG, "Slurm looks at time limits every half a minute")
     def test_the_time_limit(self):

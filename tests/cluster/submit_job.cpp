@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/file.h"
-#include "lockstep/base/random_hex.h"
-#include "lockstep/cluster/scheduler.h"
+#include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_folder.h"
 
 namespace {
@@ -26,13 +25,8 @@ void submit(const std::vector<std::string>& words) {
   const jobs::JobPaths paths = jobs::make_job(words.at(1), spec, [&](const jobs::JobPaths& hidden) {
     write_file_atomic(hidden.profile(), to_json(profile).dump());
   });
-  const std::string id = cluster::make_scheduler(profile)->submit(
-      {.name = spec.name + "." + random_hex(4),
-       .command = {profile.program, profile.scheduler + "-attempt", paths.folder.string()},
-       .folder = paths.folder,
-       .resources = profile,
-       .may_requeue = jobs::may_start_again(spec)});
-  std::printf("%s\n%s\n", paths.folder.c_str(), id.c_str());
+  cluster::submit_jobs({paths}, {.profile = profile});
+  std::printf("%s\n%s\n", paths.folder.c_str(), cluster::submitted_id(paths, spec).c_str());
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ class Combination:
         self.draw_optimizer()
         self.draw_recipe()
         self.draw_step()
+        self.draw_rate_test()
         self.draw_splits(data)
         self.draw_transformations()
         self.draw_exchange()
@@ -113,6 +114,8 @@ class Combination:
                 o["optimizer"] = rng.choice(["sgdm", "adam"])
         if rng.random() < 0.3:
             o["batch-norm-start"] = "mean"
+        if rng.random() < 0.3:
+            o["label-smoothing"] = rng.choice(["0.05", "0.1", "0.5"])
 
     def draw_step(self):
         rng, o = self.rng, self.options
@@ -131,14 +134,30 @@ class Combination:
         if rng.random() < 0.5:
             o["seed"] = str(rng.randint(0, 10**6))
 
+    def draw_rate_test(self):
+        """The shortest run that has a test of learning rates; in runs of the other lengths `auto` finds nothing."""
+        rng, o = self.rng, self.options
+        if self.sequences or rng.random() >= 0.2:
+            return
+        o["learning-rate"] = "auto"
+        if self.kind in ("lenet", "mlp") and o.get("accumulate") is None:
+            o.update({"max-steps": "288", "mini-batch-size": "7", "max-epochs": "0"})
+
     def draw_splits(self, data):
         rng, o = self.rng, self.options
+        if rng.random() < 0.1:
+            o["fast-dev-run"] = "true"
+        elif rng.random() < 0.2:
+            o["limit-batches"] = rng.choice(["1", "2", "0.5"])
         if rng.random() < 0.3:
             o["shuffle"] = rng.choice(["never", "once", "every-epoch"])
         if self.data == "grey" and rng.random() < 0.3:
             o["validation"] = data["test"]
         elif rng.random() < 0.5:
             o["validation-split"] = rng.choice(["0", "0.05", "0.3"])
+        elif rng.random() < 0.2:
+            o["validation-folds"] = str(rng.choice([2, 3, 5]))
+            o["fold"] = str(rng.randint(1, int(o["validation-folds"])))
         if self.data == "grey" and rng.random() < 0.2:
             o["test"] = data["test"]
         if rng.random() < 0.4 and o.get("validation-split") != "0":
@@ -181,6 +200,8 @@ class Combination:
             o["exchange"] = exchange
         if exchange == "average":
             o.pop("class-weights", None)
+            if o.get("learning-rate") == "auto":
+                o.pop("learning-rate")
             o["averaging-frequency"] = str(rng.choice([1, 2, 3, 5]))
             if rng.random() < 0.3:
                 o["average-updaters"] = "false"
@@ -222,6 +243,8 @@ def runtime_options(rng):
         o += ["--cache", "off"]
     if rng.random() < 0.3:
         o += ["--hash-every", rng.choice(["1", "2"])]
+    if rng.random() < 0.1:
+        o += ["--detect-anomaly"]
     if rng.random() < 0.2:
         o += ["--timing"]
     if rng.random() < 0.2:

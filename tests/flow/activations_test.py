@@ -54,7 +54,7 @@ class Activations(runs.TestFolders, unittest.TestCase):
             with self.subTest(run.name):
                 tensors, metadata = read_safetensors(self.layer(run, last))
                 (count, width), logits = tensors["activations"]
-                predictions = json.loads(runs.run("predict", run, self.held_out, "--format", "json"))
+                predictions = json.loads(runs.run("predict", run, self.held_out, "--exact", "--format", "json"))
                 self.assertEqual((count, width), (40, 10))
                 self.assertEqual(metadata["layer"], last)
                 self.assertEqual(json.loads(metadata["files"]), [one["file"] for one in predictions])
@@ -103,7 +103,7 @@ class Activations(runs.TestFolders, unittest.TestCase):
     def test_sequences(self):
         data, run = self.folder / "waves.ts", self.folder / "lstm"
         sequences.write_ts(data, 50, seed=1)
-        runs.train(data, run, "--max-epochs", 1, "--sequence-padding", "left")
+        runs.train(data, run, "--network", "lstm_classifier", "--max-epochs", 1, "--sequence-padding", "left")
         states = self.layer(run, "lstm", "--workers", 1, inputs=[data]).read_bytes()
         self.assertEqual(self.layer(run, "lstm", "--workers", 3, inputs=[data]).read_bytes(), states)
         tensors, _ = read_safetensors(self.layer(run, "fc", inputs=[data]))

@@ -8,6 +8,7 @@ moto's CloudFormation. It cannot fail a stack, so its events are recorded answer
 
 import contextlib
 import http.server
+import json
 import os
 import pathlib
 import re
@@ -58,6 +59,8 @@ def machines():
         {{"Name": "tag:lockstep-cluster", "Values": [name]}}])["Reservations"] for one in group["Instances"]
         if one["State"]["Name"] != "terminated"]
 try:
+    if os.environ.get("FAKE_PCLUSTER_ERROR"):
+        raise RuntimeError(os.environ["FAKE_PCLUSTER_ERROR"])
     if words[0] == "create-cluster":
         with open(word("--cluster-configuration")) as file:
             config = yaml.safe_load(file)
@@ -77,6 +80,18 @@ except Exception as error:
     print(json.dumps({{"message": str(error)}}))
     sys.exit(1)
 '''
+
+
+# Reads lines of code as JSON; starts once, because boto3 takes its time.
+ASKER = """
+import boto3, contextlib, io, json, sys
+ec2, s3, cfn, logs = (boto3.client(name, region_name=sys.argv[1]) for name in ("ec2", "s3", "cloudformation", "logs"))
+for line in sys.stdin:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(json.loads(line), globals())
+    print(json.dumps(said.getvalue()), flush=True)
+"""
 
 
 def need():
@@ -155,7 +170,12 @@ class Relay:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *words):
+                if not isinstance(sys.exc_info()[1], ConnectionError):  # of a program that a test has killed
+                    super().handle_error(*words)
+
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}"
 
     def __enter__(self):
@@ -171,7 +191,7 @@ class Account:
     """A user's folder and environment for one test: keys by the environment, the fake pcluster, the real boto3."""
 
     def __init__(self, folder, address, region="us-east-1"):
-        self.folder, self.region = pathlib.Path(folder), region
+        self.folder, self.region, self.asker = pathlib.Path(folder), region, None
         tools = self.folder / "cache/cloud-aws/bin"
         tools.mkdir(parents=True)
         (tools / "python").write_text(f'#!/bin/sh\nexec "{AWS_PYTHON}" "$@"\n')
@@ -179,15 +199,27 @@ class Account:
         for tool in tools.iterdir():
             tool.chmod(0o755)
         self.log = self.folder / "pcluster.log"
+        # ssh is asked and says nothing: the machines are moto's.
+        ssh = self.folder / "programs/ssh"
+        ssh.parent.mkdir()
+        ssh.write_text('#!/bin/sh\necho "$@" >>"$FAKE_SSH_LOG"\n')
+        ssh.chmod(0o755)
+        self.ssh_log = self.folder / "ssh.log"
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("AWS_")},
             "HOME": str(self.folder / "home"), "LOCKSTEP_CACHE": str(self.folder / "cache"),
             "XDG_STATE_HOME": str(self.folder / "state"), "XDG_CONFIG_HOME": str(self.folder / "config"),
             "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET,
-            "AWS_EC2_METADATA_DISABLED": "true", "FAKE_PCLUSTER_LOG": str(self.log), "COLUMNS": "120"}
+            "AWS_EC2_METADATA_DISABLED": "true", "FAKE_PCLUSTER_LOG": str(self.log),
+            "FAKE_SSH_LOG": str(self.ssh_log), "PATH": f"{ssh.parent}:{os.environ['PATH']}", "COLUMNS": "120"}
         (self.folder / "home").mkdir()
         self.package = self.folder / "lockstep-0.1-linux-x86_64.tar.gz"
         self.package.write_bytes(b"not unpacked in these tests")
+
+    def start(self, *words, environment=None):
+        return subprocess.Popen([runs.PROGRAM, "cloud", *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                env={**self.environment, **(environment or {})})
 
     def run(self, *words, environment=None, timeout=120):
         return subprocess.run([runs.PROGRAM, "cloud", *map(str, words)], cwd=self.folder, capture_output=True, text=True,
@@ -200,11 +232,29 @@ class Account:
 
     def boto(self, code):
         """Runs lines of Python with `ec2`, `s3`, `cfn`, `logs`; returns what they print."""
-        lines = ["import boto3, json"] + [
-            f"{short} = boto3.client('{service}', region_name='{self.region}')" for short, service in (
-                ("ec2", "ec2"), ("s3", "s3"), ("cfn", "cloudformation"), ("logs", "logs"))]
-        return subprocess.run([PEERS_PYTHON, "-c", "\n".join([*lines, code])], capture_output=True, text=True, check=True,
-                              timeout=60, env=self.environment).stdout
+        if self.asker is None:
+            self.asker = subprocess.Popen([PEERS_PYTHON, "-c", ASKER, self.region], stdin=subprocess.PIPE, text=True,
+                                          stdout=subprocess.PIPE, env=self.environment)
+        print(json.dumps(code), file=self.asker.stdin, flush=True)
+        answer = self.asker.stdout.readline()
+        if not answer:
+            raise AssertionError("the program that asks AWS has ended; its error is above")
+        return json.loads(answer)
+
+    def close(self):
+        if self.asker is not None:
+            self.asker.communicate()
+
+    def bucket(self):
+        """{name: bytes} of what was put into all buckets."""
+        folder = self.folder / "bucket"
+        folder.mkdir(exist_ok=True)
+        self.boto(f"""
+for bucket in s3.list_buckets()['Buckets']:
+    for item in s3.list_objects_v2(Bucket=bucket['Name'])['Contents']:
+        s3.download_file(bucket['Name'], item['Key'], '{folder}/' + item['Key'])
+""")
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def make_key(self):
         self.boto("ec2.create_key_pair(KeyName='mine')")

@@ -35,6 +35,11 @@ GOOD = [
     [*G5, "--policy", ARN + "more", "--boundary", ARN + "bound"],
     [*G5, "--tags", "team=vision,cost:centre=42/a@b"], [*G5, "--package", "PACKAGE", "--budget", "10"],
 ]
+# Of which ParallelCluster's templates are made: CPUs, GPUs, many network cards with spot machines and all storage.
+LINTED = [["--type", "c7i.8xlarge", "--workers", "64", "--package", "PACKAGE"],
+          [*G5, "--package", "PACKAGE", "--budget", "10", "--tags", "team=vision"],
+          [*P4, "--workers-subnet", "PRIVATE", "--workers", "64", "--spot", "--fsx-gb", "1200", "--data", "s3://photos/train",
+           "--policy", ARN + "more", "--boundary", ARN + "bound", "--package", "PACKAGE"]]
 # Words of a broken request; where ParallelCluster has the value; and the field that both name.
 QUEUE = "Scheduling/SlurmQueues/0/"
 BROKEN = [
@@ -110,6 +115,7 @@ print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
 
     @classmethod
     def tearDownClass(cls):
+        cls.account.close()
         cls.moto.__exit__(None, None, None)
         cls.folder.cleanup()
 
@@ -143,6 +149,26 @@ print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
             self.assertEqual(result["errors"], [], words)
         print(f"{len(texts)} configurations; {results[-1]['ran']} validators ran, {results[-1]['asked']} of them ask AWS")
 
+    def test_cfn_lint_finds_nothing_in_the_templates_that_parallel_cluster_makes(self):
+        files, folder = [], pathlib.Path(self.folder.name)
+        for number, words in enumerate(LINTED):
+            files.append(folder / f"linted-{number}.yaml")
+            files[-1].write_text(self.config_of(words).stdout)
+        environment = {**self.account.environment, "AWS_DEFAULT_REGION": "us-east-1"}
+        made = subprocess.run([aws_services.AWS_PYTHON, runs.ROOT / "tests/flow/cloud_template.py", folder, *files],
+                              capture_output=True, text=True, timeout=300, check=False, env=environment)
+        self.assertEqual(made.returncode, 0, made.stderr[-3000:])
+        templates = [file.with_suffix(".json") for file in files]
+        done = subprocess.run([aws_services.PEERS_PYTHON, "-m", "cfnlint", "--regions", "us-east-1", "--format", "json",
+                               *templates], capture_output=True, text=True, timeout=300, check=False)
+        found = [f"{one['Rule']['Id']} {one['Location']['Path']['Path']}: {one['Message']}"
+                 for one in json.loads(done.stdout or "[]")]
+        self.assertEqual(found, [], done.stderr)
+        resources = [json.loads(template.read_text())["Resources"] for template in templates]
+        self.assertTrue(all(len(one) > 20 for one in resources))
+        for secret in (aws_services.KEY_ID, aws_services.SECRET):
+            self.assertNotIn(secret, json.dumps(resources))
+
     def test_broken_requests_are_refused_with_the_same_field(self):
         good, texts = self.config_of(G5).stdout, []
         for words, path, field in BROKEN:
@@ -167,6 +193,12 @@ print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
                 self.assertTrue(result["errors"], path)
                 self.assertIn(re.sub(r"[^a-z]", "", named.lower())[:6], said)
 
+    def job_set_problems(self, job_set):
+        done = subprocess.run([aws_services.PEERS_PYTHON, runs.ROOT / "tests/flow/cloud_job_set.py"], text=True, timeout=60,
+                              input=json.dumps(job_set), capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
     def test_job_sets_fit_the_schemas(self):
         done = self.account.run("create", "c1", "--provider", "kubernetes", "--dry-run", "--image", "registry/lockstep:1",
                                 "--data", "s3://photos/train", *G5, "--workers", "16")
@@ -174,10 +206,13 @@ print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
         self.assertIn("never run on Kubernetes", done.stdout)
         job_set = yaml_of.read(done.stdout)
         self.assertEqual((job_set["apiVersion"], job_set["kind"]), ("jobset.x-k8s.io/v1alpha2", "JobSet"))
-        self.assertLessEqual(set(job_set["spec"]), {"network", "failurePolicy", "successPolicy", "replicatedJobs",
-                                                    "startupPolicy", "suspend", "ttlSecondsAfterFinished"})
+        self.assertEqual(self.job_set_problems(job_set), [])
+        for path, value in (("spec/replicatedJobs/0/replicas", "one"), ("spec/network/subDomain", "c1"),
+                            ("spec/failurePolicy/maxRestarts", "10"), ("spec/replicatedJobs/0/template/spec/parallelism", "2")):
+            broken = json.loads(json.dumps(job_set))
+            put(broken, path, value)
+            self.assertIn(path.rsplit("/", 1)[1], " ".join(self.job_set_problems(broken)), "the check sees what is wrong")
         replicated, = job_set["spec"]["replicatedJobs"]
-        self.assertEqual(set(replicated), {"name", "replicas", "template"})
         # The template is a Job's, which Kubernetes' own schema describes.
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "c1"}, **replicated["template"]}
         file = pathlib.Path(self.folder.name) / "job.yaml"

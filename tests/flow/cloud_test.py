@@ -4,12 +4,12 @@
 usage: cloud_test.py
 """
 
+import collections
 import json
 import os
 import pathlib
 import random
 import re
-import signal
 import subprocess
 import time
 import unittest
@@ -17,10 +17,12 @@ import unittest
 import aws_services
 import runs
 
+KINDS = {"i": "machines", "vol": "disks", "sg": "group", "lockstep": "bucket"}
 FAILED_STACK = """<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>c1</StackName>
 <StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/c1/0</StackId><CreationTime>2026-01-01T00:00:00Z</CreationTime>
 <StackStatus>ROLLBACK_COMPLETE</StackStatus><Tags><member><Key>lockstep-cluster</Key><Value>c1</Value></member></Tags>
 </member></Stacks></DescribeStacksResult></DescribeStacksResponse>"""
+EXAMPLE = os.environ.get("LOCKSTEP_CLOUD_CLUSTER", runs.PROGRAM.parent / "lockstep_example_cloud_cluster")
 EVENT = """<member><StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/c1/0</StackId><EventId>{number}</EventId>
 <StackName>c1</StackName><LogicalResourceId>{resource}</LogicalResourceId><ResourceType>{type}</ResourceType>
 <Timestamp>2026-01-01T00:0{number}:00Z</Timestamp><ResourceStatus>CREATE_FAILED</ResourceStatus>
@@ -51,6 +53,7 @@ class Cloud(unittest.TestCase):
         self.relay = self.enter(aws_services.Relay(self.moto))
         self.folder = self.enter(runs.temporary_folder())
         self.account = aws_services.Account(self.folder, self.relay.address)
+        self.addCleanup(self.account.close)
         self.account.make_key()
 
     def enter(self, context):
@@ -69,6 +72,10 @@ class Cloud(unittest.TestCase):
         self.assertEqual(len(errors), 1, done.stderr)
         self.assertNotIn("Traceback", done.stderr)
         return errors[0]
+
+    def cluster(self, *words):
+        return subprocess.run([runs.PROGRAM, "cluster", *words], capture_output=True, text=True, check=False, timeout=120,
+                              stdin=subprocess.DEVNULL, env=self.account.environment)
 
     def test_a_life_of_a_cluster(self):
         account = self.account
@@ -95,10 +102,18 @@ class Cloud(unittest.TestCase):
 
         stopped = self.check(account.run("stop", "c1")).stdout
         self.assertIn("its disks go on costing $0.0", stopped)
+        self.assertRegex(account.ssh_log.read_text(), re.escape(profile["login"]) + " -- sudo -n .*lockstep-save-jobs")
         states = {machine["head"]: machine["state"] for machine in
                   json.loads(account.run("list", "--json").stdout)[0]["machines"]}
         self.assertEqual(states, {True: "stopped"})
         self.check(account.run("start", "c1"))
+        self.check(self.cluster("default", "c1"))
+        self.assertIn("its disks go on costing", self.check(self.cluster("stop")).stdout)
+        self.assertIn("c1 runs", self.check(self.cluster("start", "c1")).stdout)
+        self.assertIn('profile "local" cannot be started or stopped: it is this machine',
+                      self.error_of(self.cluster("start", "local")))
+        self.check(self.cluster("create", "ours", "--login", "me@there"))
+        self.assertIn("no lockstep cloud create", self.error_of(self.cluster("stop", "ours")))
 
         # Another machine of the same user finds it by its tag.
         other = {"XDG_STATE_HOME": str(account.folder / "elsewhere")}
@@ -118,6 +133,27 @@ class Cloud(unittest.TestCase):
         self.assertFalse((account.folder / "config/lockstep/clusters/c1.json").exists())
         self.assertIn("there are no clusters", self.check(account.run("list")).stdout)
         self.no_planted_secret()
+
+    def test_a_program_makes_uses_and_removes_a_cluster(self):
+        """examples/cloud_cluster."""
+        account = self.account
+
+        def run(name, dollars, environment=None):
+            return subprocess.run([EXAMPLE, name, account.package, dollars], capture_output=True, text=True, check=False,
+                                  timeout=120, cwd=account.folder, env={**account.environment, **(environment or {})})
+
+        done = self.check(run("c1", "20"))
+        self.assertIn("2 x g5.12xlarge, $11.49 an hour with the prices of early 2026\nc1: 8 workers on g5.12xlarge\n",
+                      done.stdout)
+        self.assertRegex(done.stdout.splitlines()[-1], r"^c1 is removed, and has cost at most \$\d\.\d\d$")
+        self.assertEqual([json.loads(line)[0] for line in account.log.read_text().splitlines()],
+                         ["create-cluster", "update-cluster", "update-compute-fleet", "update-compute-fleet",
+                          "delete-cluster"])
+        self.assertIn("costs more than the limit", self.check(run("c2", "1"), 1).stderr)
+        self.assertIn("ParallelCluster refused create-cluster: no",
+                      self.check(run("c3", "20", {"FAKE_PCLUSTER_ERROR": "no"}), 1).stderr)
+        for name in ("c1", "c2", "c3"):
+            self.assertEqual(account.left(name), [])
 
     def no_planted_secret(self):
         """In no file of Lockstep's, and in nothing that the cloud was given."""
@@ -156,42 +192,66 @@ for stack in cfn.describe_stacks()['Stacks']:
         self.no_planted_secret()
 
     def test_killed_anywhere_and_removed_nothing_is_left(self):
+        """At a random request to AWS, or at a random time."""
         kills = 50 if runs.IS_LONG else 6
         seed = random.randrange(1 << 30)
         rng = random.Random(seed)
+        before = len(self.relay.actions)
+        self.check(self.account.run(*self.account.create_words("whole")))
+        requests = len(self.relay.actions) - before
+        self.check(self.account.run("remove", "whole", "--yes"))
+        seen = collections.Counter()
         for number in range(kills):
             with self.subTest(seed=seed, number=number):
                 name = f"k{number}"
                 environment = {"FAKE_PCLUSTER_SECONDS": "0.3",
                                **({"FAKE_PCLUSTER_ORPHAN": "1"} if rng.random() < 0.5 else {})}
-                process = subprocess.Popen([runs.PROGRAM, "cloud", *self.account.create_words(name)],
-                                           cwd=self.account.folder, env={**self.account.environment, **environment},
-                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                           stdin=subprocess.DEVNULL, start_new_session=True)
-                time.sleep(rng.uniform(0, 5))
-                process.send_signal(signal.SIGKILL)
+                before, at = len(self.relay.actions), rng.randrange(requests + 2)
+                process = self.account.start(*self.account.create_words(name), environment=environment)
+                if rng.random() < 0.8:
+                    while process.poll() is None and len(self.relay.actions) < before + at:
+                        time.sleep(0.002)
+                else:
+                    time.sleep(rng.uniform(0, 5))
+                process.kill()
                 process.wait()
                 time.sleep(1)  # a request that was on its way arrives
+                seen[" ".join(sorted({KINDS.get(one.split("-")[0], "stack") for one in self.account.left(name)}))] += 1
                 done = self.account.run("remove", name, "--region", "us-east-1", "--yes")
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertEqual(self.account.left(name), [])
+        print(f"{kills} kills of a creation of {requests} requests; what was there before it was removed: {dict(seen)}")
 
-    def test_a_stack_that_fails_is_explained(self):
+    def failed_stack(self, *rows):
+        """The answers of AWS about a cluster whose parts failed so."""
+        self.relay.recorded = {"DescribeStacks": (200, "text/xml", FAILED_STACK),
+                               "DescribeStackEvents": (200, "text/xml", events(*rows))}
+
+    def test_a_stack_that_fails_is_explained_with_the_line_of_the_log(self):
         account = self.account
-        for rows, expected in (
-                ((("HeadNode", "AWS::EC2::Instance", "Resource creation cancelled"),
-                  ("Machines", "AWS::EC2::Instance", "We currently do not have sufficient p4d.24xlarge capacity. "
-                   "(Error Code: InsufficientInstanceCapacity)")), ("Machines: We currently", "no such machines free")),
-                ((("Machines", "AWS::EC2::Instance", "You have requested more vCPU capacity than your current limit "
-                   "(Error Code: VcpuLimitExceeded)"),), ("VcpuLimitExceeded", "Service Quotas"))):
-            with self.subTest(expected):
-                self.relay.recorded = {"DescribeStacks": (200, "text/xml", FAILED_STACK),
-                                       "DescribeStackEvents": (200, "text/xml", events(*rows))}
-                error = self.error_of(account.run(*account.create_words("c1")))
-                for part in expected:
-                    self.assertIn(part, error)
-                self.relay.recorded = {}
-                self.check(account.run("remove", "c1", "--yes"))
+        cancelled = ("HeadNode", "AWS::EC2::Instance", "Resource creation cancelled")
+        for reason, text, hint in (
+                ("We currently do not have sufficient m5.large capacity. (Error Code: InsufficientInstanceCapacity)",
+                 "AWS has no such machines free in us-east-1 now", "try another --region, --type, or later"),
+                ("You have requested more vCPU capacity than your current limit (Error Code: VcpuLimitExceeded)",
+                 "the account's quota in us-east-1 is too small", "ask AWS for more in Service Quotas"),
+                ("The security token included in the request is expired (Error Code: ExpiredToken)",
+                 "the keys for AWS expired while it was made", "lockstep cloud remove c1"),
+                ("User is not authorized to perform: iam:CreateRole", "a right is missing", "docs/cloud.md has the policy"),
+                ("Address limit is not known", "Machines: Address limit is not known", "lockstep cloud remove c1")):
+            with self.subTest(reason):
+                self.failed_stack(cancelled, ("Machines", "AWS::EC2::Instance", reason))
+                words = ["wait", "c1"] if account.log.exists() else account.create_words("c1")
+                error = self.error_of(account.run(*words))
+                self.assertEqual(error.splitlines()[0],
+                                 f'lockstep: the cluster "c1" failed (ROLLBACK_COMPLETE): {text}')
+                self.assertIn("  CloudFormation's log says: 2026-01-01 00:01:00 Machines (AWS::EC2::Instance) "
+                              f"CREATE_FAILED: {reason}\n", error)
+                self.assertIn(f"\n  hint: {hint}", error)
+        self.assertEqual(json.loads(account.run("list", "--json").stdout)[0]["phase"], "failed")
+        self.relay.recorded = {}
+        self.check(account.run("remove", "c1", "--yes"))
+        self.assertEqual(account.left("c1"), [])
 
     def test_a_bootstrap_that_fails_gives_the_line_of_its_log(self):
         account = self.account
@@ -205,43 +265,116 @@ logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[
     {'timestamp': now, 'message': 'Cloud-init v. 23 running'},
     {'timestamp': now + 1, 'message': 'lockstep: error: lockstep.whl has another hash than the one that was sent'}])
 """)
-        self.relay.recorded = {
-            "DescribeStacks": (200, "text/xml", FAILED_STACK),
-            "DescribeStackEvents": (200, "text/xml", events(
-                ("HeadNodeWaitCondition20260101", "AWS::CloudFormation::WaitCondition",
-                 "WaitCondition received failed message: 'Failed to run post-install'")))}
+        self.failed_stack(("HeadNodeWaitCondition20260101", "AWS::CloudFormation::WaitCondition",
+                           "WaitCondition received failed message: 'Failed to run post-install'"))
         error = self.error_of(account.run(*account.create_words("c1")))
-        self.assertIn("another hash than the one that was sent", error)
-        self.assertIn("cloud-init-output says", error)
+        self.assertIn('the cluster "c1" failed (ROLLBACK_COMPLETE): a machine could not be set up\n', error)
+        self.assertIn("\n  ip-10-0-0-1.i-0123.cloud-init-output says: lockstep: error: lockstep.whl has another hash than "
+                      "the one that was sent\n", error)
 
-    def test_mistakes_and_keys_are_one_clear_error_each(self):
+    def test_keys_that_expire_while_it_is_made(self):
+        """The cluster goes on without them; with new ones `wait` goes on too."""
         account = self.account
-        words = account.create_words("c1")
-        none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
-        self.assertIn("there are no keys for AWS", self.error_of(account.run(*words, environment=none)))
+        expired = "The security token included in the request is expired"
+        self.assertIn(f"ParallelCluster refused create-cluster: {expired}", self.error_of(account.run(
+            *account.create_words("c1"), environment={"FAKE_PCLUSTER_ERROR": expired})))
+        self.check(account.run("remove", "c1", "--yes"))
+        self.relay.recorded = {"DescribeStacks": sts_error("ExpiredToken", expired)}
+        error = self.error_of(account.run(*account.create_words("c1")))
+        self.assertIn("the keys for AWS have expired", error)
+        self.assertIn(f"\n  AWS says: DescribeStacks: ExpiredToken: {expired}\n", error)
+        self.relay.recorded = {}
+        self.assertEqual(json.loads(account.run("list", "--json").stdout)[0]["phase"], "creating")
+        self.assertIn("c1 is ready", self.check(account.run("wait", "c1")).stdout)
+
+    def check_refused(self, text, line, hint, *more, environment=None):
+        """create gives one error: what could not be done, the line that says why, and what to do."""
+        error = self.error_of(self.account.run(*self.account.create_words("c1"), *more, environment=environment))
+        self.assertIn(f"lockstep: {text}", error)
+        self.assertRegex(error, rf"\n  {line}")
+        self.assertIn(f"\n  hint: {hint}", error)
+
+    def test_keys_quota_and_region_are_one_clear_error_each_with_the_line_that_says_why(self):
+        self.check_refused("there are no keys for AWS", "boto3 says: Unable to locate credentials", "aws configure",
+                           environment={"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""})
         self.relay.recorded = {"GetCallerIdentity": sts_error("ExpiredToken", "The security token is expired")}
-        self.assertIn("the keys for AWS have expired", self.error_of(account.run(*words)))
+        self.check_refused("the keys for AWS have expired",
+                           "AWS says: GetCallerIdentity: ExpiredToken: The security token is expired\n", "get new ones")
         self.relay.recorded = {"GetCallerIdentity": sts_error("InvalidClientTokenId", "The token is invalid")}
-        self.assertIn("AWS does not know the keys", self.error_of(account.run(*words)))
+        self.check_refused("AWS does not know the keys", "AWS says: GetCallerIdentity: InvalidClientTokenId: The token",
+                           "aws sts get-caller-identity")
         self.relay.recorded = {"DescribeKeyPairs": ec2_error("UnauthorizedOperation", "You may not")}
-        self.assertIn("may not DescribeKeyPairs", self.error_of(account.run(*words)))
+        self.check_refused("the keys may not DescribeKeyPairs", "AWS says: DescribeKeyPairs: UnauthorizedOperation: You may",
+                           "docs/cloud.md has the policy")
         self.relay.recorded = {"GetServiceQuota": (200, "application/x-amz-json-1.1", json.dumps(
             {"Quota": {"QuotaCode": "L-DB2E81BA", "Value": 8}}))}
-        self.assertIn("may run 8 vCPUs of this kind in us-east-1, and 96 are needed", self.error_of(account.run(*words)))
+        self.check_refused("the account may run 8 vCPUs of this kind in us-east-1, and 96 are needed",
+                           "AWS says: GetServiceQuota: L-DB2E81BA is 8\n", "ask AWS for more in Service Quotas")
         self.relay.recorded = {}
-        prices = account.folder / "prices.csv"
+        self.check_refused("cannot reach AWS", "boto3 says: Could not connect to the endpoint URL", "check the network",
+                           environment={"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
+        prices = self.account.folder / "prices.csv"
         prices.write_text((runs.ROOT / "data/aws-prices.csv").read_text().replace("us-east-1", "us-east-9"))
-        self.assertIn('AWS has no region "us-east-9"\n  hint: did you mean us-east-', self.error_of(account.run(
-            *words, "--region", "us-east-9", "--prices", prices)))
-        self.assertIn("no key pair", self.error_of(account.run(*words, "--key", "other")))
+        self.check_refused('AWS has no region "us-east-9"', r"boto3 [0-9.]+ knows \d+ regions, and not this one\n",
+                           "did you mean us-east-", "--region", "us-east-9", "--prices", prices)
+        self.nothing_was_made()
+
+    def test_a_region_that_the_account_has_not_opened(self):
+        prices = self.account.folder / "prices.csv"
+        prices.write_text((runs.ROOT / "data/aws-prices.csv").read_text().replace("us-east-1", "ap-east-1"))
+        self.relay.recorded = {
+            "GetCallerIdentity": sts_error("InvalidClientTokenId", "The security token is invalid"),
+            "DescribeRegions": (200, "text/xml", "<DescribeRegionsResponse><regionInfo><item><regionName>ap-east-1"
+                                "</regionName><optInStatus>not-opted-in</optInStatus></item></regionInfo>"
+                                "</DescribeRegionsResponse>")}
+        self.check_refused('the account has not opened the region "ap-east-1"',
+                           "AWS says: GetCallerIdentity: InvalidClientTokenId", "open it in AWS's console", "--region",
+                           "ap-east-1", "--prices", prices)
+        self.nothing_was_made()
+
+    def nothing_was_made(self):
+        self.assertEqual(self.account.left("c1"), [])
+        self.assertFalse(self.account.log.exists())  # ParallelCluster was not called
+
+    def test_mistakes_are_one_clear_error_each(self):
+        account = self.account
+        words = account.create_words("c1")
+        error = self.error_of(account.run(*words, "--key", "other"))
+        self.assertIn('there is no key pair "other" in us-east-1\n  hint: there is mine', error)
         self.assertIn("--workers-subnet", self.error_of(account.run(*words, "--type", "p4d.24xlarge")))
         self.assertIn("--package", self.error_of(account.run(*words, "--package", "")))
-        self.assertIn("no such", self.error_of(account.run(*words, "--package", "/no/such/file")).lower() + " no such")
-        gone = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
-        self.assertIn("cannot reach AWS", self.error_of(account.run(*words, environment=gone)))
+        self.assertIn('"/no/such/file": No such file', self.error_of(account.run(*words, "--package", "/no/such/file")))
         self.assertIn("nobody can be asked", self.error_of(account.run(*[word for word in words if word != "--yes"])))
+        account.boto("ec2.create_key_pair(KeyName='second')")
+        error = self.error_of(account.run(*words, "--key", ""))
+        self.assertIn("--key is missing: us-east-1 has 2 key pairs", error)
+        self.assertIn("hint: name one of them: mine, second", error)
+        account.boto("ec2.delete_key_pair(KeyName='second'); ec2.delete_key_pair(KeyName='mine')")
+        self.assertIn("there is no key pair in us-east-1", self.error_of(account.run(*words, "--key", "")))
+        self.nothing_was_made()
+
+    def test_the_only_key_pair_and_the_only_package_need_not_be_named(self):
+        account = self.account
+        words = ["create", "c1", "--region", "us-east-1", "--type", "c7i.8xlarge", "--workers", "16", "--yes"]
+        self.check(account.run(*words))
+        config = (account.folder / "state/lockstep/cloud/c1/parallelcluster.yaml").read_text()
+        self.assertIn("KeyName: mine", config)
+        self.assertIn(account.package.name, config)
+        (account.folder / "dist").mkdir()
+        (account.folder / "dist/lockstep-0.2-linux-x86_64.tar.gz").write_bytes(b"another one")
+        self.assertIn("--package is missing, and there are 2 packages", self.error_of(account.run("create", "c2", *words[2:])))
+
+    def test_a_cluster_is_not_removed_in_the_wrong_region(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        self.assertIn('the cluster "c1" is in us-east-1, not in us-west-2',
+                      self.error_of(account.run("remove", "c1", "--region", "us-west-2", "--yes")))
+        other = {"XDG_STATE_HOME": str(account.folder / "elsewhere")}
+        error = self.error_of(account.run("remove", "c1", "--region", "us-west-2", "--yes", environment=other))
+        self.assertIn('there is no cluster "c1" in us-west-2, and there is one in us-east-1', error)
+        self.assertIn("hint: lockstep cloud remove c1 --region us-east-1", error)
+        self.check(account.run("remove", "c1", "--region", "us-east-1", "--yes", environment=other))
         self.assertEqual(account.left("c1"), [])
-        self.assertFalse(account.log.exists())  # ParallelCluster was not called
 
     def test_a_stack_of_somebody_else_is_not_removed(self):
         self.account.boto("""

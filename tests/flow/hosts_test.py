@@ -43,7 +43,7 @@ class OnTwoMachines(runs.TestFolders, unittest.TestCase):
             self.assertIn("rank 1 is on machine-1 and rank 0 on machine-0, "
                           "and only ranks of one user on one machine share memory", text)
 
-    def test_a_pool_is_refused_on_both(self):
+    def test_a_pool_on_both_needs_a_secret(self):
         example = pathlib.Path(runs.PROGRAM).parent / "lockstep_example_custom_loop"
         with machines.TwoMachines() as pair:
             ranks = [pair.start(rank, example, self.digits, environment=self.variables(rank, 29511))
@@ -52,8 +52,8 @@ class OnTwoMachines(runs.TestFolders, unittest.TestCase):
         for rank, text in zip(ranks, printed):
             self.assertNotEqual(rank.returncode, 0)
             self.assertRegex(
-                text, r"rank 1 on machine-1 cannot reach rank 0 on machine-0: .*\n +hint: the ranks of a pool must run "
-                      r"on one machine")
+                text, r"rank 1 on machine-1 cannot reach rank 0 on machine-0: .*\n +hint: ranks on several machines need "
+                      r"a secret: .*LOCKSTEP_SECRET")
 
     def test_a_loopback_between_machines(self):
         with machines.TwoMachines() as pair:

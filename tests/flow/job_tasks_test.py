@@ -37,11 +37,13 @@ def main():
         # A program that was built again after it had submitted.
         own = pathlib.Path(name) / "program"
         shutil.copy(program, own)
-        jobs.run("batch", "--workers", "2", "--", "sleep", "1")
+        built = pathlib.Path(name) / "built"
+        jobs.run("batch", "--workers", "2", "--", "sh", "-c", f"until [ -e '{built}' ]; do sleep 0.1; done")
         start("submit", 1, 2, 1, of=own)
         with own.open("ab") as file:
             file.write(b"\0")
         os.chmod(own, 0o755)
+        built.touch()
         status, printed, errors = start("collect", 4)
         assert status == 2 and "built again" in errors, errors
         print("1 result, 2 errors")

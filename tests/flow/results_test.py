@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What is read from finished runs: evaluate and predict for any number of workers, diff of two runs."""
 
+import json
 import unittest
 
 import runs
@@ -28,8 +29,18 @@ class Results(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.run("predict", self.one, self.digits), runs.run("predict", self.same, self.digits))
 
     def test_evaluate_gives_the_validations_figures(self):
-        printed = runs.run("evaluate", self.one, self.held_out)
+        printed = runs.run("evaluate", self.one, self.held_out, "--exact")
         self.assertIn(f"accuracy {runs.of_kind(self.one, 'end')[-1]['values']['accuracy']:.4f}", printed)
+        logged = runs.of_kind(self.one, "validation")[-1]["values"]
+        exact = json.loads(runs.run("evaluate", self.one, self.held_out, "--exact", "--json"))
+        self.assertEqual(exact["accuracy"], logged["accuracy"])
+
+    def test_folded_batch_norms_change_scores_by_rounding(self):
+        exact, folded = (json.loads(runs.run("predict", self.one, self.held_out, "--json", *options))
+                         for options in (["--exact"], []))
+        for one, other in zip(exact, folded, strict=True):
+            for name, score in one["scores"].items():
+                self.assertLessEqual(abs(other["scores"][name] - score), 1e-4 * score + 1e-6, "scores have six decimals")
 
     def test_diff(self):
         printed = runs.run("diff", self.one, self.same)

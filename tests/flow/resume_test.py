@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """--resume: the same bits as a run that was never stopped, and clear refusals."""
 
+import json
 import shutil
 import unittest
 
@@ -123,6 +124,9 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 output = self.folder / f"unsaid-{ranks}"
                 self.train_run(output, *more)
                 before = runs.of_kind(output, "end")[0]
+                result = output / "result.json"
+                weights = json.loads(result.read_text())["weights_hash"]
+                result.unlink()
                 log = next((output / "events").iterdir())
                 lines = log.read_text().splitlines(keepends=True)
                 place = next(i for i, line in enumerate(lines) if '"kind":"end"' in line)
@@ -132,6 +136,7 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 for _ in range(2):
                     self.assertIn("is finished: ",
                                   runs.run(*launcher, "train", self.digits, "--output", output, "--resume"))
+                    self.assertEqual(json.loads(result.read_text())["weights_hash"], weights)
                     ends = [event for event in runs.of_kind(output, "end")]
                     self.assertEqual(len(ends), 1)
                     self.assertEqual((ends[0]["step"], ends[0]["epoch"]), (before["step"], before["epoch"]))

@@ -16,7 +16,8 @@ GRU = [{"type": "gru", "hidden": 9, "layers": 2, "output": "sequence"}, {"type":
        {"type": "lstm", "hidden": 8}, {"type": "linear", "features": "classes"}]
 
 SETTINGS = {
-    "lstm_classifier": [],
+    "the recipe": [],
+    "lstm_classifier": ["--network", "lstm_classifier"],
     "gru, padded left, accumulate": ["--network", "GRU", "--sequence-padding", "left", "--accumulate", "2",
                                      "--normalize", "mean-std"],
     "64-true": ["--precision", "64-true"],
@@ -52,7 +53,7 @@ class Sequences(unittest.TestCase):
     def test_same_weights(self):
         seen = set()
         for setting, options in SETTINGS.items():
-            for workers in runs.some([1, 3], [2, 4] if setting in ("lstm_classifier", "pieces") else []):
+            for workers in runs.some([1, 3], [2, 4] if setting in ("the recipe", "lstm_classifier", "pieces") else []):
                 with self.subTest(setting, workers=workers):
                     output = self.folder / f"{setting} {workers}"
                     self.run_once(output, *options, "--workers", workers)

@@ -103,7 +103,7 @@ class Shells(unittest.TestCase):
                 self.assertEqual((shown.returncode, shown.stderr), (0, ""))
                 self.assertIn("SYNOPSIS", shown.stdout)
                 if page.name == "lockstep-train.1":
-                    self.assertIn("--learning-rate X", shown.stdout)
+                    self.assertIn("--learning-rate number|auto", shown.stdout)
 
 
 if __name__ == "__main__":

@@ -60,11 +60,11 @@ class Cluster(machines.Machines):
         self.gpus = gpus
         self.daemons = []
         self.temporary = runs.temporary_folder()
+        self.folder = pathlib.Path(self.temporary.name)
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             stack.callback(self.__exit__)
-            self.folder = pathlib.Path(self.temporary.name)
             super().__enter__()
             self.write_files()
             self.start_daemons()
@@ -78,11 +78,8 @@ class Cluster(machines.Machines):
         self.temporary.cleanup()
 
     def write_files(self):
-        gres = f" Gres=gpu:{self.gpus}" if self.gpus else ""
-        nodes = [f"NodeName=machine-{node} NodeAddr={self.address(node)} CPUs={PROCESSORS} RealMemory=1000{gres}"
-                 for node in range(self.count)]
         (self.folder / "slurm.conf").write_text(SETTINGS.format(folder=self.folder, address=self.address(0))
-                                                + "\n".join([*nodes, *PARTITIONS, ""]))
+                                                + "\n".join([*self.own_settings(), ""]))
         self.write_gpus()
         # else slurmd 22.05 wants /sys/fs/cgroup, which may not be there
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
@@ -91,6 +88,11 @@ class Cluster(machines.Machines):
         self.folder.chmod(0o755)
         for node in range(self.count):
             self.know_nobody(node)
+
+    def own_settings(self):
+        gres = f" Gres=gpu:{self.gpus}" if self.gpus else ""
+        return [f"NodeName=machine-{node} NodeAddr={self.address(node)} CPUs={PROCESSORS} RealMemory=1000{gres}"
+                for node in range(self.count)] + PARTITIONS
 
     def know_nobody(self, node):
         self.hosts(node).touch()
@@ -120,19 +122,22 @@ class Cluster(machines.Machines):
                                             for name, address in {"localhost": "127.0.0.1", **names}.items()))
 
     def daemon(self, node, *words):
-        with open(self.folder / f"{words[0]}-{node}.out", "w") as output:
+        with open(self.folder / f"{pathlib.Path(words[0]).name}-{node}.out", "w") as output:
             self.daemons.append(subprocess.Popen(self.command(node, *words), env=self.environment(),
                                                  stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
 
     def start_daemons(self):
+        self.start_controller()
+        for node in range(self.count):
+            self.daemon(node, "slurmd", "-D", "-N", f"machine-{node}")
+        self.wait("the nodes", lambda: self.idle_nodes() == self.count)
+
+    def start_controller(self):
         self.daemon(0, "munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket",
                     f"--key-file={self.folder}/munge.key", f"--pid-file={self.folder}/munged.pid",
                     f"--log-file={self.folder}/munged.log", f"--seed-file={self.folder}/munged.seed")
         self.wait("munged", (self.folder / "munge.socket").exists)
         self.daemon(0, "slurmctld", "-D")
-        for node in range(self.count):
-            self.daemon(node, "slurmd", "-D", "-N", f"machine-{node}")
-        self.wait("the nodes", lambda: self.idle_nodes() == self.count)
 
     def idle_nodes(self):
         return self.ask("sinfo", "--noheader", "--Node", "--partition=all", "--format=%T").split().count("idle")

@@ -11,30 +11,15 @@ import time
 import unittest
 
 import runs
+from sweeps import lines, table
 
 TRAINING = ["--recipe", "plain", "--image-size", "20x20", "--shards", "4", "--max-steps", "6"]
 SEARCH = ["--count", "12", "--lag", "1", "--seed", "1", "--learning-rate", "0.001..0.1:log", "--network",
           "digits_cnn,lenet", "--param", "mini-batch-size=16..64"]
+GAUSSIAN = ["--search", "gp", "--count", "16", "--lag", "2", "--seed", "1", "--learning-rate", "0.001..0.1:log", "--network",
+            "digits_cnn,lenet", "--param", "mini-batch-size=16..64"]
 ASHA = ["--stop-rule", "asha", "--first-rung", "2", "--count", "6", "--lag", "3", "--search", "sobol",
         "--learning-rate", "0.001..0.1:log"]
-
-
-def table(sweep):
-    """All that the search has found; not the time that it took."""
-    rows = json.loads(runs.run("sweep", "export", sweep, "--json", "-"))
-    for row in rows:
-        del row["seconds"]
-    return rows
-
-
-def lines(sweep, kind):
-    """Whole lines of this kind in the sweep's log."""
-    try:
-        text = (sweep / "log.jsonl").read_text()
-    except OSError:
-        return []
-    whole = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-    return [line for line in whole if line["kind"] == kind]
 
 
 def children(process):
@@ -81,6 +66,16 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.sweep_with_kills("killed", SEARCH, 4), one)
         self.check_best(one)
         self.check_other_search()
+
+    def test_one_table_of_a_gaussian_process(self):
+        one = self.sweep("gp_one", GAUSSIAN, 1)
+        self.assertEqual({row["state"] for row in one}, {"ended"})
+        self.assertEqual(self.sweep("gp_three", GAUSSIAN, 3), one)
+        self.assertEqual(self.sweep_with_kills("gp_killed", GAUSSIAN, 4), one)
+        # It has learned: the ten that come before its first suggestion are those of any results.
+        other = self.sweep("gp_loss", [*GAUSSIAN, "--goal", "minimize"], 2)
+        self.assertEqual([row["parameters"] for row in other[:10]], [row["parameters"] for row in one[:10]])
+        self.assertNotEqual([row["parameters"] for row in other[13:]], [row["parameters"] for row in one[13:]])
 
     def check_best(self, rows):
         best = max(rows, key=lambda row: row["result"])
@@ -141,9 +136,13 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertEqual(table(output), rows)
         csv = self.folder / "table.csv"
         runs.run("sweep", "export", output, "--csv", csv)
-        self.assertEqual(csv.read_text().splitlines()[0], "trial,state,loss,steps,seconds,x,weights_hash,error,note")
+        self.assertEqual(csv.read_text().splitlines()[0], "trial,state,loss,steps,total_steps,seconds,x,weights_hash,error,note")
         shown = runs.run("sweep", "show", output, "--filter", "x=2").splitlines()
         self.assertEqual(len([line for line in shown if "ended" in line and "25" in line]), 1)
+        for options, trials in ((["--filter", "x>1 state=ended"], ["1"]), (["--filter", "result<20"], ["0"]),
+                                (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
+            lines_shown = runs.run("sweep", "show", output, *options).splitlines()
+            self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
 
     def test_a_restart_that_changes_later_trials(self):
         """A trial that is started again may have another result: the table is then that of a sweep that had it at

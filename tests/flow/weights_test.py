@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import random
 import signal
 import socket
 import ssl
@@ -268,6 +269,46 @@ class Weights(InAFolder):
         self.lockstep("train", digits, *small, *by["name"], "--max-time", "0.000001", "--output", stopped)
         self.lockstep("train", digits, "--max-time", "0", "--resume", "--output", stopped)
         self.assertEqual(runs.weights(stopped), hashes["name"])
+
+    def photographs(self):
+        """24 coloured noise images of 72x72 in two classes, as PPM."""
+        draw = random.Random(2)
+        for i in range(24):
+            path = self.folder / "photographs" / ("cat", "dog")[i % 2] / f"{i:02}.ppm"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"P6 72 72 255\n" + draw.randbytes(3 * 72 * 72))
+        return self.folder / "photographs"
+
+    def test_few_photographs_start_from_those_in_the_cache(self):
+        photographs = self.photographs()
+        plan = self.lockstep("plan", photographs)
+        self.assertIn("lockstep weights get resnet18", plan)
+        self.assertNotIn("trained on ImageNet", plan)
+        few = ["--mini-batch-size", "8", "--shards", "2", "--max-steps", "2", "--patience", "0", "--checkpoint-every", "1"]
+        self.lockstep("train", photographs, *few, "--image-size", "72x72", "--output",
+                      self.folder / "random")
+        kept = self.cache / "weights" / "resnet18-f37072fd.pth"
+        kept.parent.mkdir(parents=True)
+        kept.write_bytes((self.folder / "random" / "model.safetensors").read_bytes())
+        plan = self.lockstep("plan", photographs)
+        self.assertRegex(plan, r"--pretrained +resnet18 +few photographs, and the weights are in the cache")
+        self.assertRegex(plan, rf"weights +{kept} +trained on ImageNet")
+        self.assertRegex(plan, r"new head +fc +for 2 classes")
+        self.assertRegex(plan, r"image size +224x224 ")
+        self.assertRegex(plan, r"normalize +imagenet ")
+        self.assertRegex(plan, r"optimizer +adam +learning rate 1e-04,")
+        for words in (["--network", "resnet18"], ["--recipe", "plain"], ["--image-size", "96x96"]):
+            self.assertNotIn("trained on ImageNet", self.lockstep("plan", photographs, *words))
+        hashes = set()
+        for name, words in {"recipe": ["--workers", "1"], "two workers": ["--workers", "2"],
+                            "given": ["--pretrained", "resnet18"]}.items():
+            self.lockstep("train", photographs, *few, *words, "--output", self.folder / name)
+            hashes.add(runs.weights(self.folder / name))
+        stopped = self.folder / "stopped"
+        self.lockstep("train", photographs, *few, "--max-time", "0.000001", "--output", stopped)
+        self.lockstep("train", photographs, "--max-time", "0", "--resume", "--output", stopped)
+        hashes.add(runs.weights(stopped))
+        self.assertEqual(len(hashes), 1)
 
     def test_files_that_do_not_say_their_normalisation_are_asked_for_it(self):
         digits = self.digits(40)

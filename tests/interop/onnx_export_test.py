@@ -185,7 +185,8 @@ def main():
         runs.write_digits({folder / "digits": 100})
         check_run(lockstep, folder, folder / "digits")
         check_sequences(lockstep, code, folder, STEPS, "steps", ["--sequence", "12x29"])
-        check_sequences(lockstep, None, folder, "lstm_classifier", "lstm_classifier", [])
+        for network in ("lstm_classifier", "conv_classifier"):
+            check_sequences(lockstep, None, folder, network, network, [])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ CHOSEN = runs.some([
     ("lenet", "order drawn once"),
     ("digits_cnn", "class weights, 5 shards, accumulation in 2 pieces"),
     ("digits_cnn", "warm-up, then cosine"),
+    ("lenet", "label smoothing"),
+    ("digits_cnn", "label smoothing, class weights, 5 shards, accumulation in 2 pieces"),
     ("digits_cnn", "5 shards, accumulation in 2 pieces, clipping"),
     ("digits_cnn", "8 shards, 3 workers, batch norm over the mini-batch"),
 ], [

@@ -1,14 +1,17 @@
 """What the tests of studio's pages share: runs that were never trained, a server on them, and a browser that logs
 every request."""
 
+import http.cookiejar
 import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs  # noqa: E402
@@ -71,6 +74,30 @@ class Server:
         self.process.stdout.close()
 
 
+class Client:
+    """What a page asks, without a browser."""
+
+    def __init__(self, server):
+        self.server = server
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        self.opener.open(server.address, timeout=60).read()
+
+    def get(self, path):
+        with self.opener.open(self.server.base + path.lstrip("/"), timeout=60) as answer:
+            return json.load(answer)
+
+    def post(self, path, body):
+        headers = {"Content-Type": "application/json", "Origin": self.server.base.rstrip("/")}
+        request = urllib.request.Request(self.server.base + path.lstrip("/"), json.dumps(body).encode(), headers)
+        with self.opener.open(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def run_ids(self):
+        """The ids of all runs, by name."""
+        runs.wait_for(lambda: self.get("/api/runs")["ready"])
+        return {run["name"]: run["id"] for run in self.get("/api/runs")["runs"]}
+
+
 def free_port():
     import socket
     with socket.socket() as one:
@@ -119,3 +146,40 @@ class Browser:
     def close(self):
         self.chromium.close()
         self.playwright.stop()
+
+
+class Studio(runs.TestFolders):
+    """Studio on the folder `root`, and a page of it in a browser, for the whole test class. After each test the
+    browser must have had nothing to complain of."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.root = cls.folder / "roots"
+        cls.root.mkdir()
+        cls.prepare()
+        cls.server = Server(cls.root, folder=cls.folder)
+        cls.browser = Browser()
+        cls.page = cls.browser.open(cls.server)
+
+    @classmethod
+    def prepare(cls):
+        """What must be there before studio starts."""
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.server.close()
+        super().tearDownClass()
+
+    def tearDown(self):
+        complaints, self.browser.complaints[:] = list(self.browser.complaints), []
+        self.assertEqual(complaints, [])
+
+    def answer_question(self, button):
+        """Returns the command that the question showed."""
+        self.page.wait_for_selector("dialog .command")
+        command = self.page.inner_text("dialog .command code")
+        self.page.click(f"dialog button:text-is('{button}')")
+        self.page.wait_for_selector("dialog", state="detached")
+        return shlex.split(command)

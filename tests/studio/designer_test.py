@@ -5,6 +5,10 @@ named with both shapes and mended, and the weights of its training equal those o
 import json
 import re
 import unittest
+import warnings
+
+import torch
+import torchvision
 
 import browser
 import runs
@@ -13,28 +17,10 @@ NETWORK = [{"type": "conv2d", "filters": 8, "kernel": 3, "padding": 1}, {"type":
            {"type": "max_pool", "kernel": 2}, {"type": "flatten"}, {"type": "linear", "features": "classes"}]
 
 
-class Designer(runs.TestFolders, unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.root = cls.folder / "roots"
-        cls.root.mkdir()
-        cls.server = browser.Server(cls.root, folder=cls.folder)
-        cls.browser = browser.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.server.close()
-        super().tearDownClass()
-
+class Designer(browser.Studio, unittest.TestCase):
     def setUp(self):
         self.page = self.browser.open(self.server)
         self.browser.show(self.server, "/designer", ".palette button")
-
-    def tearDown(self):
-        complaints, self.browser.complaints[:] = list(self.browser.complaints), []
-        self.assertEqual(complaints, [])
 
     def palette(self, name):
         return self.page.locator(f".palette button:text-is('{name}')")
@@ -43,6 +29,17 @@ class Designer(runs.TestFolders, unittest.TestCase):
         """{(from, to): the shape written on it}"""
         return {tuple(edge.get_attribute("data-edge").split("\n")): edge.locator("text").text_content() if edge.locator("text").count() else ""
                 for edge in self.page.locator("[data-edge]").all()}
+
+    def settled_edges(self):
+        """Those that a second look finds again: shapes are written later than lines are drawn."""
+        looks = [self.edges()]
+
+        def is_settled():
+            self.page.wait_for_timeout(500)
+            looks.append(self.edges())
+            return len(looks[-1]) > 0 and looks[-1] == looks[-2]
+        runs.wait_for(is_settled, 20)
+        return looks[-1]
 
     def drawing(self):
         return json.loads(self.page.evaluate("localStorage.getItem('lockstep-drawing')"))
@@ -149,7 +146,7 @@ class Designer(runs.TestFolders, unittest.TestCase):
             self.page.select_option("select[aria-label^=Start]", name)
             self.page.wait_for_selector("text=Ready to train")
             self.page.wait_for_function(f"() => document.querySelectorAll('[data-layer]').length === {layers + 1}")
-        before = self.edges()
+        before = self.settled_edges()
         with self.page.expect_download() as download:
             self.page.click("button:text-is('Save')")
         file = self.folder / "saved.json"
@@ -163,6 +160,32 @@ class Designer(runs.TestFolders, unittest.TestCase):
         printed = json.loads(runs.run("network", "show", file, "--json", "--image-size", "224x224", "--color", "rgb", "--classes", "1000"))
         self.assertEqual(printed["learnables"], json.loads(runs.run("network", "show", "squeezenet", "--json"))["learnables"])
 
+    def test_the_data_are_seen_before_the_training(self):
+        bad = self.folder / "some <digits>"
+        for label in ("<b>one", "two"):
+            (bad / label).mkdir(parents=True, exist_ok=True)
+        images = sorted(self.digits.rglob("*.png"))[:12]
+        for number, image in enumerate(images):
+            (bad / ("<b>one" if number < 8 else "two") / image.name).write_bytes(image.read_bytes())
+        (bad / "two" / "zz.png").write_bytes(b"\x89PNG no picture")
+        self.page.select_option("select[aria-label^=Start]", "digits_cnn")
+        self.page.wait_for_selector("text=Ready to train")
+        self.page.click("button:text-is('Train…')")
+        self.page.fill("#train-data", str(bad))
+        self.page.press("#train-data", "Tab")
+        self.page.wait_for_selector(".data-seen:has-text('13 images of 2 classes')")
+        rows = self.page.locator(".data-seen tbody tr")
+        self.assertEqual([row.locator("th, td.number").all_inner_texts() for row in rows.all()], [["<b>one", "8"], ["two", "5"]])
+        self.assertEqual([row.locator("img").count() for row in rows.all()], [6, 4])
+        self.page.wait_for_function("() => [...document.querySelectorAll('.data-seen img')].every(image => image.naturalWidth === 28)")
+        self.assertEqual(self.page.locator(".data-seen .unread").count(), 1)
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.fill("#train-data", str(self.folder / "nothing"))
+        self.page.press("#train-data", "Tab")
+        self.page.wait_for_selector("dialog .problem:has-text('nothing')")
+        self.browser.complaints[:] = [one for one in self.browser.complaints if not one.startswith("400 POST")]
+        self.page.click("dialog button:text-is('Cancel')")
+
     def test_hostile_files_are_refused(self):
         for number, text in enumerate(("{", "[]", '{"layers": [{"type": "<script>alert(1)</script>"}]}', "[" * 10_000, '{"layers": 7}')):
             file = self.folder / f"bad-{number}.json"
@@ -171,6 +194,60 @@ class Designer(runs.TestFolders, unittest.TestCase):
             self.page.wait_for_selector(".middle > .problem")
             self.page.wait_for_timeout(200)
             self.browser.complaints[:] = [one for one in self.browser.complaints if not one.startswith("400 POST")]
+
+    def test_hostile_names_are_text(self):
+        names = ["<script>alert(1)</script>", "'><img/src=x/onerror=alert(1)>", "\u202egnp,exe", "\u05e9\u05dc\u05d5\u05dd", "a" * 200]
+        file = self.folder / "hostile.json"
+        file.write_text(json.dumps({"name": names[0], "layers": [{"name": name, "type": "relu"} for name in names]}))
+        self.page.set_input_files("input[type=file]", file)
+        self.page.wait_for_function("() => document.querySelectorAll('[data-layer]').length === 6")
+        self.page.click("button:text-is('Analysis')")
+        for name in names:
+            self.page.click(f".analysis button:text-is({json.dumps(name, ensure_ascii=False)})")
+            self.page.wait_for_function("name => document.querySelector('#layer-name')?.value === name", arg=name)
+        file.write_text(json.dumps([{"name": "a" * 10_000, "type": "relu"}]))
+        self.page.set_input_files("input[type=file]", file)
+        self.page.wait_for_selector(".middle > .problem")
+        self.assertEqual(self.page.locator("main img, main script").count(), 0)
+        self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0)
+        self.browser.complaints.clear()  # the last file was refused
+
+    def test_groups_are_made_folded_and_frozen(self):
+        for name in ("conv2d", "relu", "max pool", "flatten", "linear"):
+            self.palette(name).click()
+        self.page.wait_for_selector("text=Ready to train")
+        for number, name in enumerate(("conv2d_1", "relu_1", "max_pool_1")):
+            self.page.click(f"[data-layer={name}] .title", modifiers=["Shift"] if number else [])
+        self.page.fill("#group-name", "first")
+        self.page.click(".inspector button:text-is('Group')")
+        self.page.wait_for_selector("[data-frame=first]")
+        self.wait_for_shapes(5)
+        self.assertIn(("first.max_pool_1", "flatten_1"), self.edges())
+        self.page.click("button:text-is('Fold')")
+        self.page.wait_for_selector("[data-layer='first/']:has-text('3 layers')")
+        self.assertEqual(set(self.edges()), {("input", "first.conv2d_1"), ("first.max_pool_1", "flatten_1"), ("flatten_1", "linear_1")})
+        self.page.click("button:text-is('Freeze')")
+        self.page.wait_for_selector("[data-layer='first/'] .mark:text-is('frozen')")
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.click("button:text-is('Train…')")
+        self.page.fill("#train-data", str(self.digits))
+        self.page.click("dialog button:text-is('Show the plan')")
+        self.page.wait_for_selector("dialog .plan:has-text('frozen')")
+        self.assertIn("--freeze=first", self.page.inner_text("dialog .command code"))
+        self.page.click("dialog button:text-is('Cancel')")
+        self.page.click("button:text-is('Unfold')")
+        self.page.wait_for_selector("[data-layer='first.relu_1']")
+        self.page.click("button:text-is('Ungroup')")
+        self.page.wait_for_selector("[data-layer=relu_1]")
+        self.page.click("button:text-is('Undo')")
+        self.page.wait_for_selector("[data-layer='first.relu_1']")
+        self.page.select_option("select[aria-label^=Start]", "resnet18")
+        self.page.wait_for_selector("[data-frame=layer1]")
+        self.page.focus("[data-layer=conv1]")
+        self.page.click("[data-frame=layer1] text")
+        self.page.click("button:text-is('Fold')")
+        self.page.wait_for_selector("[data-layer='layer1/']")
+        self.assertIn(("maxpool", "layer1.0.conv1"), self.edges())
 
     def test_axe_finds_nothing(self):
         for scheme in ("light", "dark"):

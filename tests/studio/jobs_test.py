@@ -8,22 +8,14 @@ import browser
 import runs
 
 
-class Jobs(runs.TestFolders, unittest.TestCase):
+class Jobs(browser.Studio, unittest.TestCase):
     @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
+    def prepare(cls):
         os.environ["LOCKSTEP_JOBS"] = str(cls.folder / "jobs")
-        cls.root = cls.folder / "roots"
-        cls.root.mkdir()
-        cls.server = browser.Server(cls.root, folder=cls.folder)
-        cls.browser = browser.Browser()
-        cls.page = cls.browser.open(cls.server)
 
     @classmethod
     def tearDownClass(cls):
         runs.run("job", "cancel", "1", "2")
-        cls.browser.close()
-        cls.server.close()
         super().tearDownClass()
 
     def test_a_job_is_followed_cancelled_and_started_again(self):
@@ -46,6 +38,11 @@ class Jobs(runs.TestFolders, unittest.TestCase):
         self.page.click("button:text-is('Requeue')")
         self.page.click("dialog button:text-is('Requeue')")
         self.page.wait_for_selector("p >> text=Running", timeout=40_000)
+        self.page.click("button:text-is('Fetch…')")
+        self.page.fill("#form-word", str(self.folder / "fetched"))
+        self.page.wait_for_selector("dialog .command:has-text('fetched')")
+        self.page.click("dialog button:text-is('Fetch')")
+        runs.wait_for(lambda: any((self.folder / "fetched").glob("*")), 40)
         self.assertEqual(self.browser.complaints, [])
 
     def test_only_numbers_of_jobs_reach_the_command_line(self):

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/base64.h"
 #include "lockstep/base/bounded_queue.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/dimensions.h"
@@ -315,6 +316,14 @@ TEST(Text, ANumberIsTheWholeText) {
   for (const char* text : {"", " 1", "1 ", "+1", "1x", "x", "0x10", "99999999999999999999"})
     EXPECT_EQ(parse_number<int64_t>(text), std::nullopt) << text;
   EXPECT_EQ(parse_number<int64_t>("1.5"), std::nullopt);
+}
+
+TEST(Base64, IsThatOfTheStandard) {
+  EXPECT_EQ(as_base64(""), "");
+  EXPECT_EQ(as_base64("f"), "Zg==");
+  EXPECT_EQ(as_base64("fo"), "Zm8=");
+  EXPECT_EQ(as_base64("foo"), "Zm9v");
+  EXPECT_EQ(as_base64("\xFF\xEF\x3E"), "/+8+");
 }
 
 }  // namespace

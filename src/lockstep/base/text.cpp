@@ -70,6 +70,21 @@ std::string as_bytes(int64_t bytes) {
   return (unit == 0 ? std::to_string(bytes) : fixed(value, 1)) + " " + units[unit];
 }
 
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  constexpr std::string_view kUnits = "kmgt";
+  std::string number = lower(text);
+  if (!number.empty() && number.back() == 'b') number.pop_back();
+  int64_t unit = 1;
+  if (const size_t at = number.empty() ? std::string::npos : kUnits.find(number.back());
+      at != std::string::npos) {
+    unit = int64_t{1} << (10 * (at + 1));
+    number.pop_back();
+  }
+  const auto value = parse_number<double>(number);
+  if (!value || !(*value > 0) || *value * static_cast<double>(unit) > 1e18) return std::nullopt;
+  return static_cast<int64_t>(*value * static_cast<double>(unit));
+}
+
 std::string as_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   const int64_t whole = std::llround(seconds);

@@ -25,6 +25,9 @@ std::string with_commas(int64_t value);
 /// 7340032 -> "7.0 MB" (powers of 1024).
 std::string as_bytes(int64_t bytes);
 
+/// "4G", "500M", "2.5kB", "1024", in units of 1024; nothing for what is no size above 0.
+std::optional<int64_t> parse_bytes(std::string_view text);
+
 /// 75 s -> "1:15", 3 s -> "3 s", 4000 s -> "1:06:40".
 std::string as_duration(double seconds);
 

@@ -13,6 +13,7 @@
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/command.h"
+#include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/fetched_files.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/surroundings.h"
@@ -21,6 +22,9 @@ namespace lockstep::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// So that the first ones of many need not wait for the last.
+constexpr size_t kMostAtOnce = 100;
 using jobs::JobPaths;
 using jobs::JobSpec;
 
@@ -79,20 +83,11 @@ struct Batch {
 };
 
 int64_t bytes_in(const std::string& text) {
-  const std::string units = "kmgt";
-  std::string number = lower(text);
-  if (!number.empty() && number.back() == 'b') number.pop_back();
-  int64_t unit = 1;
-  if (const size_t at = number.empty() ? std::string::npos : units.find(number.back());
-      at != std::string::npos) {
-    unit = int64_t{1} << (10 * (static_cast<int>(at) + 1));
-    number.pop_back();
-  }
-  const auto value = parse_number<double>(number);
-  if (!value || !(*value > 0) || *value * static_cast<double>(unit) > 1e18)
+  const auto bytes = parse_bytes(text);
+  if (!bytes)
     throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(text),
                 "give a size such as 4G or 500M");
-  return static_cast<int64_t>(*value * static_cast<double>(unit));
+  return *bytes;
 }
 
 // Lists of files and folders, as seen from here.
@@ -183,7 +178,7 @@ int64_t workers_of(const Batch& batch, const CommandWords& command) {
                                                            : 1;
 }
 
-JobPaths submit(const Batch& batch, const std::vector<std::string>& words, const std::string& wanted_name) {
+JobPaths make_one(const Batch& batch, const std::vector<std::string>& words, const std::string& wanted_name) {
   const bool is_local = batch.spec.scheduler == "local";
   const CommandWords command =
       read_command_words(words, is_local ? runner_program().front() : batch.profile.profile.program);
@@ -210,10 +205,7 @@ JobPaths submit(const Batch& batch, const std::vector<std::string>& words, const
       if (code) throw errno_error(code.value(), "copy", batch.choice.ship[i]);
     }
   };
-  if (is_local) return jobs::LocalQueue(batch.root).submit(spec, fill);
-  const JobPaths paths = jobs::make_job(batch.root, spec, fill);
-  submit_to_scheduler(paths, jobs::read_spec(paths), batch.profile.profile);
-  return paths;
+  return jobs::make_job(batch.root, spec, fill);
 }
 
 std::vector<std::vector<std::string>> commands_in(const std::string& file) {
@@ -245,16 +237,17 @@ int run_batch(const Call& call, Console& console) {
                 "usage: lockstep batch [options] -- COMMAND");
   const auto commands = call.words.empty() ? commands_in(batch.choice.commands)
                                            : std::vector<std::vector<std::string>>{call.words};
-  for (size_t i = 0; i < commands.size(); ++i) {
-    const std::string number =
-        commands.size() == 1 || batch.choice.name.empty() ? "" : "-" + std::to_string(i + 1);
-    const JobPaths paths = submit(batch, commands[i], batch.choice.name + number);
-    console.print("job " + paths.id() + "\n");
-    // The first ones need not wait for the last.
-    if (batch.spec.scheduler == "local" && i == 0 && commands.size() > 1)
-      jobs::LocalQueue(batch.root).wake(runner_program());
+  for (size_t first = 0; first < commands.size(); first += kMostAtOnce) {
+    const jobs::LocalQueue::Making sign{jobs::LocalQueue(batch.root)};
+    std::vector<JobPaths> made;
+    for (size_t i = first; i < std::min(commands.size(), first + kMostAtOnce); ++i) {
+      const std::string number =
+          commands.size() == 1 || batch.choice.name.empty() ? "" : "-" + std::to_string(i + 1);
+      made.push_back(make_one(batch, commands[i], batch.choice.name + number));
+    }
+    cluster::submit_jobs(made, {.profile = batch.profile.profile, .runner = runner_program()});
+    for (const JobPaths& paths : made) console.print("job " + paths.id() + "\n");
   }
-  if (batch.spec.scheduler == "local") jobs::LocalQueue(batch.root).wake(runner_program());
   return 0;
 }
 

@@ -62,7 +62,10 @@ int run_bench_ranks(const Call& call, Console& console) {
     });
     const auto total = static_cast<double>(comm->size() * (comm->size() + 1)) / 2;
     check(sum.min().item<double>() == total && sum.max().item<double>() == total, "the tree's sum");
-    json.push_back({{"bytes", size.bytes}, {"all_reduce_seconds", plain}, {"reduce_tree_seconds", tree}});
+    json.push_back({{"bytes", size.bytes},
+                    {"all_reduce_seconds", plain},
+                    {"reduce_tree_seconds", tree},
+                    {"transport", comm->way()}});
     rows.push_back({as_bytes(size.bytes), fixed(plain * 1e6, 1), fixed(tree * 1e6, 1)});
   }
   if (comm->rank() == 0)

@@ -15,6 +15,7 @@
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cloud/aws_bridge.h"
+#include "lockstep/cloud/cluster_power.h"
 #include "lockstep/cloud/provider.h"
 
 namespace lockstep::cli {
@@ -206,6 +207,21 @@ std::string stopped_text(const ClusterRecord& record) {
          " starts it again, lockstep cloud remove " + record.name + " removes it\n";
 }
 
+int start_in_cloud(const std::string& name, Console& console) {
+  const int status = with_progress(
+      console, [&](const cloud::Watch& watch) { cloud::make_provider("aws")->start(name, watch); });
+  if (status == 0) console.print(name + " runs; its profile has the new address\n");
+  return status;
+}
+
+int stop_in_cloud(const std::string& name, Console& console) {
+  ClusterRecord record;
+  const int status = with_progress(
+      console, [&](const cloud::Watch& watch) { record = cloud::make_provider("aws")->stop(name, watch); });
+  if (status == 0) console.print(stopped_text(record));
+  return status;
+}
+
 }  // namespace
 
 std::vector<FieldInfo> cloud_create_fields() {
@@ -286,20 +302,17 @@ int run_cloud_list(const Call& call, Console& console) {
 }
 
 int run_cloud_start(const Call& call, Console& console) {
-  const int status = with_progress(console, [&](const cloud::Watch& watch) {
-    cloud::make_provider("aws")->start(call.words.front(), watch);
-  });
-  if (status == 0) console.print(call.words.front() + " runs; its profile has the new address\n");
-  return status;
+  return start_in_cloud(call.words.front(), console);
 }
 
-int run_cloud_stop(const Call& call, Console& console) {
-  ClusterRecord record;
-  const int status = with_progress(console, [&](const cloud::Watch& watch) {
-    record = cloud::make_provider("aws")->stop(call.words.front(), watch);
-  });
-  if (status == 0) console.print(stopped_text(record));
-  return status;
+int run_cloud_stop(const Call& call, Console& console) { return stop_in_cloud(call.words.front(), console); }
+
+int run_cluster_start(const Call& call, Console& console) {
+  return start_in_cloud(cloud::cluster_behind(call.words.empty() ? "" : call.words.front()), console);
+}
+
+int run_cluster_stop(const Call& call, Console& console) {
+  return stop_in_cloud(cloud::cluster_behind(call.words.empty() ? "" : call.words.front()), console);
 }
 
 int run_cloud_resize(const Call& call, Console& console) {

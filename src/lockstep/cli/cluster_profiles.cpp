@@ -120,18 +120,19 @@ int run_cluster_show(const Call& call, Console& console) {
                                {"state", node.state},
                                {"cores", node.cores},
                                {"memory_mb", node.memory_mb},
-                               {"gpus", cluster::gpus_in_gres(node.gpus)}});
+                               {"gpus", cluster::gpus_in_gres(node.gpus)},
+                               {"reason", node.reason}});
     console.print(json.dump(2) + "\n");
     return 0;
   }
   console.print(printable(found.name) + (found.is_default ? " (default)" : "") + "\n");
   console.print(in_columns(settings_rows(found.profile), "ll"));
-  std::vector<std::vector<std::string>> rows{{"host", "state", "cores", "memory", "GPUs"}};
+  std::vector<std::vector<std::string>> rows{{"host", "state", "cores", "memory", "GPUs", "reason"}};
   for (const cluster::Node& node : nodes)
     rows.push_back({node.host, node.state, with_commas(node.cores),
                     node.memory_mb > 0 ? as_bytes(node.memory_mb << 20) : "-",
-                    node.gpus.empty() ? "-" : node.gpus});
-  console.print("\n" + in_columns(rows, "llrrl"));
+                    node.gpus.empty() ? "-" : node.gpus, node.reason.empty() ? "-" : printable(node.reason)});
+  console.print("\n" + in_columns(rows, "llrrll"));
   return 0;
 }
 

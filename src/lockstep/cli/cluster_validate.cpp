@@ -57,7 +57,8 @@ Profile with_program(Profile profile) {
 int64_t nodes_up(const Profile& profile) {
   int64_t up = 0;
   for (const cluster::Node& node : cluster::nodes_of(profile)) {
-    const bool is_out = node.state.find_first_of("*~#%$@^") != std::string::npos ||
+    // One that is off (~) or being turned on (#) takes a job.
+    const bool is_out = node.state.find_first_of("*%$@^") != std::string::npos ||
                         node.state.find("down") != std::string::npos ||
                         node.state.find("drain") != std::string::npos;
     if (!is_out) ++up;
@@ -103,7 +104,7 @@ int run_cluster_wait(const Call& call, Console& console) {
     const int64_t up = nodes_up(found.profile);
     if (up != told)
       console.print(printable(found.name) + ": " + with_commas(up) + " of " + with_commas(wanted) +
-                    " nodes are up\n");
+                    " nodes can take a job\n");
     told = up;
     if (up >= wanted) return 0;
     never.wait_for(lock, signals.token(), kLookInterval, [] { return false; });

@@ -90,13 +90,22 @@ std::vector<FieldInfo> plan_fields() {
 std::vector<FieldInfo> cache_fields() { return training_fields(); }
 
 std::vector<FieldInfo> evaluate_fields() {
-  return model_fields() + inference_fields() + fields_of<MistakesOutput>() + fields_of<JsonOutput>() +
-         fields_of<RankSettings>();
+  return model_fields() + inference_fields() + fields_of<ExactChoice>() + fields_of<MistakesOutput>() +
+         fields_of<JsonOutput>() + fields_of<RankSettings>();
 }
 
 std::vector<FieldInfo> predict_fields() {
-  return model_fields() + inference_fields() + fields_of<PredictionOutput>() + fields_of<JsonOutput>() +
-         fields_of<RankSettings>();
+  return model_fields() + inference_fields() + fields_of<ExactChoice>() + fields_of<PredictionOutput>() +
+         fields_of<JsonOutput>() + fields_of<RankSettings>();
+}
+
+std::vector<FieldInfo> weights_show_fields() { return fields_of<JsonOutput>(); }
+
+std::vector<FieldInfo> data_show_fields() {
+  std::vector<FieldInfo> fields = fields_of<train::Options>();
+  std::erase_if(
+      fields, [](const FieldInfo& field) { return field.name != "labels" && field.name != "on-bad-sample"; });
+  return fields_of<DataChoice>() + fields + fields_of<JsonOutput>();
 }
 
 std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inference_fields(); }
@@ -130,6 +139,7 @@ std::vector<FieldInfo> bench_scaling_fields() {
   return fields_of<ScalingOptions>() + fields;
 }
 
+std::vector<FieldInfo> sweep_trials_fields() { return fields_of<SweepTrialsChoice>(); }
 std::vector<FieldInfo> bench_limits_fields() { return fields_of<LimitChoice>() + fields_of<JsonOutput>(); }
 
 std::vector<FieldInfo> bench_all_reduce_fields() { return fields_of<JsonOutput>(); }

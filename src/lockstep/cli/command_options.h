@@ -79,6 +79,19 @@ struct ModelChoice {
   };
 };
 
+/// How evaluate and predict compute.
+struct ExactChoice {
+  bool exact = false;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Arithmetic");
+    field(
+        "exact", self.exact,
+        "compute batch norms as layers, so that scores have exactly the bits of validation during training; "
+        "by default batch norms become part of the convolutions before them, which is faster and changes "
+        "scores by rounding");
+  };
+};
+
 /// Output of evaluate.
 struct MistakesOutput {
   std::string mistakes;
@@ -119,16 +132,42 @@ struct PredictionOutput {
   };
 };
 
+/// Which samples `data show` shows.
+struct DataChoice {
+  int64_t samples = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Samples");
+    field("samples", self.samples,
+          "with --json: this number of small images of each class, evenly spaced in the data",
+          between(0, 100));
+  };
+};
+
 /// A report of a run.
 struct ReportOptions {
   std::string weights = "last";
   std::string output;
   int64_t images = 24;
+  std::vector<std::string> trials{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Report");
     field("weights", self.weights, "weights to use: last (after the last step) or best (of all validations)");
-    field("output", self.output, "file to write (default: report.html in the run folder)");
+    field("output", self.output, "file to write (default: report.html in the folder)");
     field("images", self.images, "maximum number of mistakes to show, worst first", between(0, 1000));
+    field("trials", self.trials,
+          "of a sweep: numbers of the trials to compare and to show in full, separated by commas; empty: the "
+          "best "
+          "five");
+  };
+};
+
+/// Of the process that trains trials on threads.
+struct SweepTrialsChoice {
+  int64_t memory = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Trials");
+    field("memory", self.memory, "bytes that the trials may use together; 0: most of what is free",
+          between(0, 1e18));
   };
 };
 
@@ -204,14 +243,31 @@ struct InputChoice {
 /// Options of the launcher.
 struct RunSettings {
   int64_t ranks = 0;
+  int64_t max_restarts = 0;
   std::string tee;
+  std::string hosts;
+  std::string program;
+  std::vector<std::string> pass;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Ranks");
-    field("ranks", self.ranks, "number of processes; 0: one per core", between(0, 1024));
+    field("ranks", self.ranks, "number of processes; 0: one per core, with --hosts one per slot",
+          between(0, 1024));
+    field("max-restarts", self.max_restarts,
+          "times to start all ranks again after one was lost; training then continues from its checkpoint",
+          between(0, 1'000'000));
     field("tee", self.tee,
-          "folder for a log of each rank's output (rank-0.log, rank-1.log, ...), in addition to what is "
-          "shown; empty: "
-          "none");
+          "folder, on each rank's machine, for a log of each rank's output (rank-0.log, rank-1.log, ...), in "
+          "addition to what is shown; empty: none");
+    field("Several machines");
+    field(
+        "hosts", self.hosts,
+        "file of the machines to start ranks on by ssh, one on each line: HOST [slots=N] [address=A]; empty: "
+        "this machine");
+    field("program", self.program, "the program lockstep on the hosts; empty: at the path of this one");
+    field("pass", self.pass,
+          "names of variables to pass to the ranks on the hosts, separated by commas, besides LOCKSTEP_*, "
+          "NCCL_* "
+          "and GLOO_*");
   };
 };
 

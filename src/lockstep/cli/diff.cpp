@@ -5,12 +5,11 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/run_weights.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/record/difference.h"
 #include "lockstep/record/event_log.h"
-#include "lockstep/record/run_folder.h"
-#include "lockstep/train/loop/checkpoint.h"
 
 namespace lockstep::cli {
 namespace {
@@ -18,32 +17,19 @@ namespace {
 constexpr size_t kMostRows = 40;
 
 struct Side {
-  std::filesystem::path path;
-  std::vector<record::Event> events;
-  std::optional<nn::NamedTensors> weights;
-  std::string weights_name = "the final weights";
+  std::filesystem::path path{};
+  std::vector<record::Event> events{};
+  std::optional<nn::NamedTensors> weights{};
+  std::string weights_name{};
 };
 
 Side read_side(const std::filesystem::path& path) {
-  Side side;
-  side.path = path;
-  if (std::filesystem::is_regular_file(path)) {
-    side.weights = nn::read_safetensors(path).tensors;
-    side.weights_name = "the weights";
-    return side;
+  Side side{.path = path};
+  if (auto found = read_run_weights(path)) {
+    side.weights = std::move(found->tensors);
+    side.weights_name = found->name;
   }
-  const record::RunPaths paths{path};
-  if (!std::filesystem::exists(paths.events())) {
-    throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
-                "name a run's --output folder, or a .safetensors file");
-  }
-  side.events = record::read_events(path);
-  if (std::filesystem::exists(paths.weights())) {
-    side.weights = nn::read_safetensors(paths.weights()).tensors;
-  } else if (const auto checkpoint = train::last_checkpoint(path)) {
-    side.weights = nn::read_safetensors(checkpoint->folder / paths.weights().filename()).tensors;
-    side.weights_name = "the weights after step " + with_commas(checkpoint->state.step);
-  }
+  if (!std::filesystem::is_regular_file(path)) side.events = record::read_events(path);
   return side;
 }
 

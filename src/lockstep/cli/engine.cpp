@@ -20,7 +20,7 @@ struct EngineCommand {
   int (*run)(const Call& call, Console& console);
 };
 
-constexpr std::array<EngineCommand, 19> kEngineCommands{{
+constexpr std::array<EngineCommand, 23> kEngineCommands{{
     {"train", run_train},
     {"plan", run_plan},
     {"cache", run_cache},
@@ -31,11 +31,15 @@ constexpr std::array<EngineCommand, 19> kEngineCommands{{
     {"network list", run_network_list},
     {"export", run_export},
     {"import", run_import},
+    {"weights show", run_weights_show},
+    {"data show", run_data_show},
     {"diff", run_diff},
     {"studio", run_studio},
     {"run", run_run},
     {"doctor", run_doctor},
     {"bench scaling", run_bench_scaling},
+    {"host-ranks", run_host_ranks},
+    {"sweep-trials", run_sweep_trials},
     {"bench-limits", run_bench_limits},
     {"bench-all-reduce", run_bench_all_reduce},
     {"bench-ranks", run_bench_ranks},

@@ -144,7 +144,7 @@ int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<MistakesOutput>(call);
   return over_ranks(call, console, [&](comm::Communicator* group) {
-    const train::Model model = open_model(call, console, group);
+    const train::Model model = model_for_scores(call, open_model(call, console, group), options);
     const data::Source source = data::open_source(
         call.words[1],
         {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});

@@ -17,6 +17,7 @@
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_queue.h"
 
@@ -170,7 +171,7 @@ int run_job_wait(const Call& call, Console& console) {
 
 int run_job_cancel(const Call& call, Console& console) {
   for (const JobPaths& paths : jobs_of(call)) {
-    const bool cancelled = cancel_job(paths);
+    const bool cancelled = cluster::cancel_job(paths, runner_program());
     const JobView view = job_now(paths, console);
     console.print(
         job_text(paths.id(), cancelled ? state_word(view) : "it was over already: " + state_word(view)));
@@ -201,7 +202,7 @@ int run_job_delete(const Call& call, Console& console) {
 int run_job_requeue(const Call& call, Console& console) {
   int refused = 0;
   for (const JobPaths& paths : jobs_of(call)) {
-    if (requeue_job(paths)) {
+    if (cluster::requeue_job(paths, runner_program())) {
       console.print(job_text(paths.id(), "in the queue again"));
     } else {
       console.note(job_text(paths.id(), "it is not over"));

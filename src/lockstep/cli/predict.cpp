@@ -132,7 +132,8 @@ int run_predict(const Call& call, Console& console) {
     output.format = PredictionFormat::json;
   }
   return over_ranks(call, console, [&](comm::Communicator* group) {
-    const train::Model model = open_model(call, console, group);
+    train::Model model = open_model(call, console, group);
+    if (output.layer.empty()) model = model_for_scores(call, std::move(model), options);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
     if (output.layer.empty()) {
       write_labels(call, model, inputs, options, output, console, group);

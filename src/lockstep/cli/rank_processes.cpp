@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/device/inventory.h"
@@ -29,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kOwnEnd{
     1000};  // in which the other ranks can report and exit without a signal
 constexpr std::chrono::milliseconds kPoliteEnd{3000};  // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds kLongestSilence{30};
 constexpr size_t kLastLines = 5;
 constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
@@ -48,11 +50,11 @@ class RankLog {
     if (file_ == nullptr) throw errno_error(errno, "write", path_);
   }
   bool keeps() const { return file_ != nullptr; }
-  void add(const std::string& line, Console& console) {
+  void add(const std::string& line, const RankStarter& starter) {
     if (file_ == nullptr || (std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
                              std::fflush(file_.get()) == 0))
       return;
-    console.note("lockstep: " + errno_error(errno, "write", path_).message() +
+    starter.note("lockstep: " + errno_error(errno, "write", path_).message() +
                  "; its rank continues without it\n");
     file_.reset();
   }
@@ -75,10 +77,10 @@ class LinePipe {
   void close_writing_end() { pipe_.writing = {}; }
 
   /// Forwards the available lines; false at the end of the stream.
-  bool pass_on(Console& console) {
-    const auto take_here = [&](std::string_view text) { take(text, console); };
+  bool pass_on(const RankStarter& starter) {
+    const auto take_here = [&](std::string_view text) { take(text, starter); };
     if (launch::read_available(pipe_.reading.get(), take_here)) return true;
-    end_line(console);
+    end_line(starter);
     pipe_.reading = {};
     return false;
   }
@@ -89,27 +91,27 @@ class LinePipe {
   }
 
  private:
-  void take(std::string_view text, Console& console) {
+  void take(std::string_view text, const RankStarter& starter) {
     while (!text.empty()) {
       const size_t end = text.find('\n');
       open_line_ += text.substr(0, end);
       if (end == std::string_view::npos) return;
       text.remove_prefix(end + 1);
-      show(console);
+      show(starter);
     }
   }
-  void end_line(Console& console) {
-    if (!open_line_.empty()) show(console);
+  void end_line(const RankStarter& starter) {
+    if (!open_line_.empty()) show(starter);
   }
-  void show(Console& console) {
+  void show(const RankStarter& starter) {
     last_.push_back(open_line_);
     if (last_.size() > kLastLines) last_.pop_front();
     const std::string own = std::exchange(open_line_, {}) + "\n", line = prefix_ + own;
-    log_->add(own, console);
-    if (!to_output_) return console.note(line);
+    log_->add(own, starter);
+    if (!to_output_) return starter.note(line);
     if (output_failure_) return;
     try {
-      console.print(line);
+      starter.print(line);
     } catch (...) {
       output_failure_ = std::current_exception();  // the run continues without its output
     }
@@ -133,37 +135,41 @@ struct RankProcess {
 
 // torchrun's variables, so that programs written for torchrun work here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
-  const std::string ranks = std::to_string(program.ranks), own = std::to_string(rank);
-  return {"RANK=" + own,
-          "LOCAL_RANK=" + own,
-          "ROLE_RANK=" + own,
-          "GROUP_RANK=0",
-          "WORLD_SIZE=" + ranks,
-          "LOCAL_WORLD_SIZE=" + ranks,
-          "ROLE_WORLD_SIZE=" + ranks,
-          "ROLE_NAME=default",
-          "GROUP_WORLD_SIZE=1",
-          "MASTER_ADDR=" + program.address,
-          "MASTER_PORT=" + std::to_string(program.port),
-          "TORCHELASTIC_RESTART_COUNT=0",
-          "TORCHELASTIC_MAX_RESTARTS=0",
-          "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
-          "TORCHELASTIC_USE_AGENT_STORE=True",
-          "LOCKSTEP_SECRET=" + program.secret,
-          "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
-          "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
+  const std::string world = std::to_string(program.world), own = std::to_string(rank);
+  std::vector<std::string> variables{
+      "RANK=" + own,
+      "LOCAL_RANK=" + std::to_string(rank - program.first),
+      "ROLE_RANK=" + own,
+      "GROUP_RANK=" + std::to_string(program.machine),
+      "WORLD_SIZE=" + world,
+      "LOCAL_WORLD_SIZE=" + std::to_string(program.ranks),
+      "ROLE_WORLD_SIZE=" + world,
+      "ROLE_NAME=default",
+      "GROUP_WORLD_SIZE=" + std::to_string(program.machines),
+      "MASTER_ADDR=" + program.address,
+      "MASTER_PORT=" + std::to_string(program.port),
+      "TORCHELASTIC_RESTART_COUNT=" + std::to_string(program.restarts),
+      "TORCHELASTIC_MAX_RESTARTS=" + std::to_string(program.max_restarts),
+      "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
+      "TORCHELASTIC_USE_AGENT_STORE=True",
+      "LOCKSTEP_SECRET=" + program.secret,
+      "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
+      "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
+  variables.insert(variables.end(), program.environment.begin(), program.environment.end());
+  return variables;
 }
 
-RankProcess start_rank(const RankProgram& program, int64_t rank) {
+// far: its starter is on another machine.
+RankProcess start_rank(const RankProgram& program, int64_t rank, bool far) {
   const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
   const auto log = std::make_shared<RankLog>(program.tee, rank);
   RankProcess started{.rank = rank, .errors = LinePipe(prefix, false, log), .output = {}};
-  if (rank != 0 || log->keeps()) started.output.emplace(prefix, true, log);
+  if (rank != 0 || log->keeps() || far) started.output.emplace(prefix, true, log);
   started.process = launch::start_process(
       {.program = program.words.front(),
        .words = program.words,
        .environment = environment_of(program, rank),
-       .input = rank != 0 || ::isatty(STDIN_FILENO) == 1 ? launch::kNull : launch::kInherited,
+       .input = rank != 0 || far || ::isatty(STDIN_FILENO) == 1 ? launch::kNull : launch::kInherited,
        .output = started.output ? started.output->writing_end() : launch::kInherited,
        .errors = started.errors.writing_end()});
   started.errors.close_writing_end();
@@ -173,11 +179,12 @@ RankProcess start_rank(const RankProgram& program, int64_t rank) {
 
 class Ranks {
  public:
-  Ranks(const RankProgram& program, Console& console) : console_(console) {
+  Ranks(const RankProgram& program, const RankStarter& starter) : starter_(starter), orders_(starter.orders) {
     const sigset_t signals = watched_signals();
     signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) throw errno_error(errno, "watch", "signals");
-    for (int64_t rank = 0; rank < program.ranks; ++rank) ranks_.push_back(start_rank(program, rank));
+    for (int64_t rank = 0; rank < program.ranks; ++rank)
+      ranks_.push_back(start_rank(program, program.first + rank, starter.orders >= 0));
   }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -194,6 +201,7 @@ class Ranks {
   RanksEnd run() {
     while (wait_for_something()) {
       read_signals();
+      read_orders();
       reap();
       press();
     }
@@ -206,7 +214,8 @@ class Ranks {
  private:
   // False when all ranks have ended and all their output has been forwarded.
   bool wait_for_something() {
-    std::vector<pollfd> waits{{signals_, POLLIN, 0}};
+    // poll takes a negative descriptor for none.
+    std::vector<pollfd> waits{{signals_, POLLIN, 0}, {orders_, POLLIN, 0}};
     std::vector<LinePipe*> pipes;
     for (RankProcess& rank : ranks_) {
       for (LinePipe* pipe : {&rank.errors, rank.output ? &*rank.output : nullptr}) {
@@ -217,9 +226,9 @@ class Ranks {
     }
     if (living() == 0 && (pipes.empty() || Clock::now() >= all_ended_ + kOwnEnd))
       return false;  // a grandchild may keep a pipe open
-    ::poll(waits.data(), waits.size(), deadline_ || living() == 0 ? 50 : -1);
+    ::poll(waits.data(), waits.size(), deadline_ || living() == 0 ? 50 : orders_ >= 0 ? 1000 : -1);
     for (size_t i = 0; i < pipes.size(); ++i) {
-      if (waits[i + 1].revents != 0) pipes[i]->pass_on(console_);
+      if (waits[i + 2].revents != 0) pipes[i]->pass_on(starter_);
     }
     return true;
   }
@@ -236,9 +245,29 @@ class Ranks {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD || (signal == SIGHUP && end_.signal != 0)) continue;
       ignore_hangups();
-      send(end_.signal == 0 ? signal : SIGKILL);
-      if (end_.signal == 0) end_.signal = signal;
+      pass_signal(signal);
     }
+  }
+
+  void pass_signal(int signal) {
+    send(end_.signal == 0 ? signal : SIGKILL);
+    if (end_.signal == 0) end_.signal = signal;
+  }
+
+  // Whoever asked for the ranks is gone when nothing comes any more.
+  void read_orders() {
+    if (orders_ < 0) return;
+    const bool is_open = launch::read_available(orders_, [&](std::string_view bytes) {
+      last_order_ = Clock::now();
+      for (const char byte : bytes) {
+        if (byte != 0) pass_signal(byte);
+      }
+    });
+    if (is_open && Clock::now() < last_order_ + kLongestSilence) return;
+    orders_ = -1;
+    pass_signal(SIGTERM);
+    if (!deadline_) deadline_ = Clock::now();
+    asked_ = true;
   }
 
   void reap() {
@@ -256,14 +285,16 @@ class Ranks {
     if (end_.signal != 0) return;
     if (!end_.failures.empty() && (!end_.failures.front().was_lost || asked_)) return;
     end_.failures.clear();
-    rank.errors.pass_on(console_);
+    rank.errors.pass_on(starter_);
     const bool was_lost = WIFEXITED(status) && WEXITSTATUS(status) == kLostStatus;
     const int shown = was_lost ? W_EXITCODE(1, 0) : status;
     end_.failures.push_back(
         {.rank = rank.rank,
+         .host = host_name(),
          .how = "(process " + std::to_string(process) + ") " + launch::text_of_status(shown),
          .last_words = rank.errors.last_lines(),
          .status = WIFSIGNALED(shown) ? kSignalStatus + WTERMSIG(shown) : WEXITSTATUS(shown),
+         .was_killed = WIFSIGNALED(shown),
          .was_lost = was_lost});
     if (!deadline_) deadline_ = Clock::now();
   }
@@ -283,13 +314,15 @@ class Ranks {
     }
   }
 
-  Console& console_;
+  const RankStarter& starter_;
   int signals_ = -1;
   std::vector<RankProcess> ranks_;
   RanksEnd end_;
   std::optional<Clock::time_point> deadline_;  // since the first failure
   Clock::time_point all_ended_;
   bool asked_ = false;
+  int orders_;
+  Clock::time_point last_order_ = Clock::now();
 };
 
 }  // namespace
@@ -301,6 +334,8 @@ LauncherSignals::LauncherSignals() {
 
 LauncherSignals::~LauncherSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-RanksEnd run_ranks(const RankProgram& program, Console& console) { return Ranks(program, console).run(); }
+RanksEnd run_ranks(const RankProgram& program, const RankStarter& starter) {
+  return Ranks(program, starter).run();
+}
 
 }  // namespace lockstep::cli

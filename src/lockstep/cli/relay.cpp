@@ -73,10 +73,20 @@ std::optional<RelayedJob> relayed_job(const std::string& word) {
   return RelayedJob{found, word.substr(sign + 1)};
 }
 
+// The words of a command of the program there, with the profile's folder of jobs.
+std::vector<std::string> program_there(const NamedProfile& found, const std::vector<std::string>& words) {
+  std::vector<std::string> command;
+  if (!found.profile.job_folder.empty()) command = {"env", "LOCKSTEP_JOBS=" + found.profile.job_folder};
+  command.push_back(found.profile.program);
+  command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
 // The profile as it is there: jobs name it later, so its name tells its content.
 void put_profile(const NamedProfile& found, Message& message) {
   message.profile = found.profile;
   message.profile.login.clear();
+  message.profile.host_key.clear();
   message.name =
       found.name + ".via-" + as_hex(hash_of(std::string_view(to_json(message.profile).dump()))).substr(0, 8);
   for (const std::string& name : found.profile.secrets) {
@@ -104,9 +114,11 @@ std::string whole_message(Message message, const std::vector<std::string>& files
 
 cluster::CommandEnd send(const NamedProfile& found, const Message& message,
                          const std::vector<std::string>& files) {
-  const cluster::CommandEnd end = cluster::run_command(
-      cluster::ssh_words({.login = found.profile.login, .words = {found.profile.program, "relay"}}),
-      {.input = whole_message(message, files), .limit = kRelayLimit});
+  const cluster::CommandEnd end =
+      cluster::run_command(cluster::ssh_words({.login = found.profile.login,
+                                               .words = program_there(found, {"relay"}),
+                                               .host_key = found.profile.host_key}),
+                           {.input = whole_message(message, files), .limit = kRelayLimit});
   if (end.status == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, end.errors);
   if (end.out_of_time)
     throw Error(ErrorCode::timeout,
@@ -172,13 +184,14 @@ int relay_profile(const NamedProfile& found, const Verb& verb, const Call& call,
 
 // With this program's output, and its terminal if it has one.
 int run_there(const NamedProfile& found, const std::vector<std::string>& words, bool on_terminal) {
-  std::vector<std::string> command{found.profile.program};
-  command.insert(command.end(), words.begin(), words.end());
-  const pid_t process = launch::start_process(
-      {.program = "ssh",
-       .words =
-           cluster::ssh_words({.login = found.profile.login, .words = command, .on_terminal = on_terminal}),
-       .input = on_terminal ? launch::kInherited : launch::kNull});
+  const std::vector<std::string> command = program_there(found, words);
+  const pid_t process =
+      launch::start_process({.program = "ssh",
+                             .words = cluster::ssh_words({.login = found.profile.login,
+                                                          .words = command,
+                                                          .host_key = found.profile.host_key,
+                                                          .on_terminal = on_terminal}),
+                             .input = on_terminal ? launch::kInherited : launch::kNull});
   const int status = launch::wait_for_end(process).status.value_or(0);
   const int code = WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
   if (code == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, "");
@@ -192,17 +205,19 @@ int fetch(const RelayedJob& relayed, const Call& call, Console& console) {
   std::string options;
   for (const Setting& setting : call.settings) options += " --" + setting.name;
   const std::string script =
-      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$0\" job fetch \"$1\" \"$d/files\"" + options +
+      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\"" + options +
       " >&2; tar -C \"$d/files\" -cf - .";
   make_folders(target);
   launch::Pipe pipe = launch::make_pipe();
   Descriptor reading(::dup(pipe.reading.get()));
   ::fcntl(reading.get(), F_SETFL, 0);
+  std::vector<std::string> words{"/bin/sh", "-c", script, job};
+  for (std::string& word : program_there(relayed.profile, {})) words.push_back(std::move(word));
   const pid_t sender =
       launch::start_process({.program = "ssh",
-                             .words = cluster::ssh_words(
-                                 {.login = relayed.profile.profile.login,
-                                  .words = {"/bin/sh", "-c", script, relayed.profile.profile.program, job}}),
+                             .words = cluster::ssh_words({.login = relayed.profile.profile.login,
+                                                          .words = words,
+                                                          .host_key = relayed.profile.profile.host_key}),
                              .output = pipe.writing.get()});
   const pid_t taker =
       launch::start_process({.program = "tar",
@@ -259,9 +274,11 @@ void list_relayed_jobs(const Call& call, Console& console) {
   if (call.text_of("json") || call.text_of("watch")) return;
   for (const NamedProfile& found : Profiles::of_user().list()) {
     if (found.profile.login.empty()) continue;
-    const cluster::CommandEnd end = cluster::run_command(
-        cluster::ssh_words({.login = found.profile.login, .words = {found.profile.program, "jobs"}}),
-        {.limit = std::chrono::seconds(30)});
+    const cluster::CommandEnd end =
+        cluster::run_command(cluster::ssh_words({.login = found.profile.login,
+                                                 .words = program_there(found, {"jobs"}),
+                                                 .host_key = found.profile.host_key}),
+                             {.limit = std::chrono::seconds(30)});
     if (end.status == 0) {
       console.print("\n" + found.name + ", at " + found.profile.login + "; a job is " + found.name +
                     ":NUMBER\n" + end.output);

@@ -9,6 +9,7 @@
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
+#include "lockstep/cli/sweep_report.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
@@ -95,9 +96,10 @@ bool may_be_missing(const Error& error) {
   return error.code() == ErrorCode::not_found || error.code() == ErrorCode::invalid_option;
 }
 
-void add_judgement(view::Report& report, const std::filesystem::path& run_folder,
-                   const std::string& judged_by, const ReportOptions& asked, const train::Options& options,
-                   Console& console) {
+}  // namespace
+
+void add_judgement(view::Report& report, const Judging& judging, Console& console) {
+  const auto& [run_folder, judged_by, asked, options] = judging;
   try {
     train::Model model = train::model_of_run(run_folder, asked.weights);
     examine_weights(model, console);
@@ -120,8 +122,6 @@ void add_judgement(view::Report& report, const std::filesystem::path& run_folder
   }
 }
 
-}  // namespace
-
 std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by,
                                    const ReportOptions& asked, const train::Options& options,
                                    Console& console) {
@@ -135,7 +135,7 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
   view::Report report;
   report.run = run_folder.string();
   report.events = record::read_events(run_folder);
-  add_judgement(report, run_folder, judged_by, asked, options, console);
+  add_judgement(report, {run_folder, judged_by, asked, options}, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::report_page(report));
@@ -145,11 +145,18 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
 int run_report(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const std::string judged_by = call.words.size() > 1 ? call.words[1] : "";
-  console.print(
-      "report: " +
-      write_report(call.words.front(), judged_by, settings_of<ReportOptions>(call), options, console)
-          .string() +
-      "\n");
+  const auto asked = settings_of<ReportOptions>(call);
+  if (is_sweep(call.words.front())) {
+    if (!judged_by.empty())
+      throw Error(
+          ErrorCode::invalid_option, "the report of a sweep takes no FOLDER",
+          "lockstep report " + call.words.front() + "/trials/0000 " + judged_by + " judges one trial");
+    console.print("report: " + write_sweep_report(call.words.front(), asked, options, console).string() +
+                  "\n");
+    return 0;
+  }
+  console.print("report: " + write_report(call.words.front(), judged_by, asked, options, console).string() +
+                "\n");
   return 0;
 }
 

@@ -7,8 +7,21 @@
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/console.h"
 #include "lockstep/train/options/options.h"
+#include "lockstep/view/report.h"
 
 namespace lockstep::cli {
+
+/// What a report judges: the weights of a run, by the samples of `judged_by` or by what the run held out.
+struct Judging {
+  std::filesystem::path run_folder{};
+  std::string judged_by{};
+  ReportOptions asked{};
+  train::Options options{};
+};
+
+/// Adds the weights and what they answer to a report that has its events. Where that cannot be done the
+/// report says why; with `judged_by` it is an error.
+void add_judgement(view::Report& report, const Judging& judging, Console& console);
 
 /// Judges the run by `judged_by`, or where that is empty by what it held out, and writes the page. Where that
 /// cannot be done the page says why, and shows the rest. Returns the file.

@@ -1,37 +1,116 @@
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/command_words.h"
+#include "lockstep/cli/host_ranks.h"
+#include "lockstep/cli/lockstep_program.h"
 #include "lockstep/cli/rank_processes.h"
-#include "lockstep/cli/verbs.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/record/run_folder.h"
 
 namespace lockstep::cli {
-namespace {}  // namespace
+namespace {
 
-int run_run(const Call& call, Console& console) {
-  const auto settings = settings_of<RunSettings>(call);
-  if (!settings.tee.empty()) make_folders(settings.tee);
-  const LauncherSignals signals;
-  const comm::MeetingPlace meeting_place;
-  const RanksEnd end = run_ranks({.words = call.words,
-                                  .ranks = settings.ranks > 0 ? settings.ranks : device::inspect().cores,
-                                  .address = meeting_place.address(),
-                                  .port = meeting_place.port(),
-                                  .secret = meeting_place.secret(),
-                                  .tee = settings.tee},
-                                 console);
-  if (end.signal != 0) return kSignalStatus + end.signal;
-  if (end.failures.empty()) return 0;
-  const RankFailure& failure = end.failures.front();
-  console.note("lockstep: rank " + std::to_string(failure.rank) + " on " + host_name() + " " + failure.how +
-               "; the others were ended\n" +
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostHostsBytes = 1 << 20;
+constexpr std::chrono::seconds kBeforeRestart{1};
+
+std::vector<std::string> passed_variables(const std::vector<std::string>& names) {
+  std::vector<std::string> passed;
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry, name = variable.substr(0, variable.find('='));
+    const bool is_ours =
+        name.starts_with("LOCKSTEP_") || name.starts_with("NCCL_") || name.starts_with("GLOO_");
+    if (is_ours || std::find(names.begin(), names.end(), name) != names.end()) passed.emplace_back(variable);
+  }
+  return passed;
+}
+
+RanksEnd run_here(RankProgram program, const std::string& run_folder, Console& console) {
+  const comm::MeetingPlace place;
+  program.address = place.address();
+  program.port = place.port();
+  program.secret = place.secret();
+  program.world = program.ranks;
+  const bool has_run =
+      program.restarts > 0 && !run_folder.empty() && fs::exists(record::RunPaths{run_folder}.options());
+  if (has_run && std::find(program.words.begin(), program.words.end(), "--resume") == program.words.end())
+    program.words.emplace_back("--resume");
+  return run_ranks(program, {.print = [&](std::string_view text) { console.print(text); },
+                             .note = [&](std::string_view text) { console.note(text); }});
+}
+
+HostProgram on_hosts(const RunSettings& settings, RankProgram program) {
+  HostProgram asked{
+      .hosts = with_context([&] { return "while reading " + quote(settings.hosts); },
+                            [&] { return read_hosts(read_file(settings.hosts, kMostHostsBytes)); }),
+      .ranks = settings.ranks,
+      .lockstep = settings.program.empty() ? lockstep_program().string() : settings.program};
+  program.environment = passed_variables(settings.pass);
+  if (program.words.front() == "lockstep") program.words.front() = asked.lockstep;
+  asked.program = std::move(program);
+  return asked;
+}
+
+std::string text_of(const RankFailure& failure) {
+  if (failure.rank < 0) return "the ranks on " + failure.host + " were lost: " + failure.how;
+  return "rank " + std::to_string(failure.rank) + " on " + failure.host + " " + failure.how;
+}
+
+void tell(const RankFailure& failure, const std::string& then, Console& console) {
+  console.note("lockstep: " + text_of(failure) + "; " + then + "\n" +
                (failure.last_words.empty()
                     ? ""
                     : "  its last output:\n    " + join(split(failure.last_words, '\n'), "\n    ") + "\n"));
-  return failure.status;
+}
+
+}  // namespace
+
+int run_run(const Call& call, Console& console) {
+  const auto settings = settings_of<RunSettings>(call);
+  const CommandWords command = read_command_words(call.words, call.words.front());
+  const bool trains = command.is_ours && command.trains;
+  if (trains && settings.max_restarts > 0 && command.output.empty())
+    throw Error(ErrorCode::invalid_option, "--max-restarts needs to know the folder of the run",
+                "add --output RUN to lockstep train");
+  if (!settings.tee.empty() && settings.hosts.empty()) make_folders(settings.tee);
+  RankProgram program{.words = call.words,
+                      .ranks = settings.ranks > 0 ? settings.ranks : device::inspect().cores,
+                      .max_restarts = settings.max_restarts,
+                      .tee = settings.tee};
+  const LauncherSignals signals;
+  HostProgram asked;
+  if (!settings.hosts.empty()) asked = on_hosts(settings, program);
+  asked.run_folder = trains ? command.output : "";
+  while (true) {
+    const RanksEnd end =
+        settings.hosts.empty() ? run_here(program, asked.run_folder, console) : run_on_hosts(asked, console);
+    if (end.signal != 0) return static_cast<int>(kSignalStatus + end.signal);
+    if (end.failures.empty()) return 0;
+    const RankFailure& failure = end.failures.front();
+    const bool may_restart = !trains || failure.was_killed || failure.was_lost;
+    if (program.restarts == settings.max_restarts || !may_restart) {
+      tell(failure, "the others were ended", console);
+      return static_cast<int>(failure.status);
+    }
+    asked.program.restarts = ++program.restarts;
+    tell(failure,
+         "all are started again (" + with_commas(program.restarts) + " of " +
+             with_commas(settings.max_restarts) + ")",
+         console);
+    std::this_thread::sleep_for(kBeforeRestart);
+  }
 }
 
 }  // namespace lockstep::cli

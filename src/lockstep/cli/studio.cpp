@@ -1,7 +1,6 @@
 #include "lockstep/studio/studio.h"
 
 #include <condition_variable>
-#include <cstdlib>
 #include <fcntl.h>
 #include <mutex>
 #include <optional>
@@ -10,12 +9,14 @@
 #include <unistd.h>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/plug_in.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/lockstep_program.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/launch/process.h"
@@ -25,24 +26,14 @@ namespace {
 
 constexpr uint16_t kUsualPort = 8761;
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// Beside the engine, or in bin of the installation whose lib/lockstep has the engine.
-std::filesystem::path lockstep_program() {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& candidate : {here / "lockstep", here / "../../bin/lockstep"}) {
-    if (std::filesystem::exists(candidate)) return std::filesystem::canonical(candidate);
-  }
-  throw Error(ErrorCode::not_found, "cannot find the program lockstep near " + quote(here.native()),
-              "build the target \"program\", or install Lockstep with cmake --install");
-}
-
 std::vector<std::filesystem::path> roots_of(const Call& call) {
   if (!call.words.empty()) return {call.words.begin(), call.words.end()};
-  return {std::filesystem::is_directory("runs") ? "runs" : "."};
+  std::vector<std::filesystem::path> roots;
+  for (const char* usual : {"runs", "sweeps"}) {
+    if (std::filesystem::is_directory(usual)) roots.emplace_back(usual);
+  }
+  if (roots.empty()) roots.emplace_back(".");
+  return roots;
 }
 
 std::unique_ptr<studio::Studio> open_studio(const Call& call, const StudioSettings& settings) {
@@ -51,9 +42,10 @@ std::unique_ptr<studio::Studio> open_studio(const Call& call, const StudioSettin
                       .port = static_cast<uint16_t>(settings.port == 0 ? kUsualPort : settings.port),
                       .program = lockstep_program(),
                       .version = std::string(version()),
-                      .train_options = train_fields(),
                       .commands = {}};
-  for (const Verb& verb : builtin_verbs()) setup.commands.push_back(verb.name);
+  for (const Verb& verb : builtin_verbs()) {
+    if (!verb.hidden) setup.commands.push_back({.name = verb.name, .fields = verb.fields()});
+  }
   try {
     return std::make_unique<studio::Studio>(setup);
   } catch (const Error& error) {
@@ -98,11 +90,13 @@ class Browser {
   pid_t process_ = -1;
 };
 
-bool has_screen() { return !variable("DISPLAY").empty() || !variable("WAYLAND_DISPLAY").empty(); }
+bool has_screen() {
+  return !environment_variable("DISPLAY").empty() || !environment_variable("WAYLAND_DISPLAY").empty();
+}
 
 // What the user types on the machine at which they sit. SSH_CONNECTION: client, its port, server, its port.
 std::string tunnel_text(uint16_t port) {
-  const std::vector<std::string> ends = split(variable("SSH_CONNECTION"), ' ');
+  const std::vector<std::string> ends = split(environment_variable("SSH_CONNECTION"), ' ');
   if (ends.size() < 4) return "";
   const passwd* const user = ::getpwuid(::geteuid());
   const std::string number = std::to_string(port);
@@ -123,7 +117,7 @@ int run_studio(const Call& call, Console& console) {
   if (settings.listen != "127.0.0.1" && settings.listen != "::1")
     console.note("warning: nothing that is sent is encrypted; use --listen 127.0.0.1 and ssh -L instead\n");
   std::optional<Browser> browser;
-  if (!settings.no_browser && has_screen() && variable("SSH_CONNECTION").empty())
+  if (!settings.no_browser && has_screen() && environment_variable("SSH_CONNECTION").empty())
     browser.emplace(studio->address_with_code());
   std::mutex mutex;
   std::condition_variable_any never;

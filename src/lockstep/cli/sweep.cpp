@@ -9,6 +9,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/record/run_folder.h"
@@ -34,12 +35,31 @@ int64_t usable_cores() {
   return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
+// Bytes; 0 if none are given.
+int64_t memory_of(const sweep::SweepSpec& spec) {
+  if (spec.options.memory.empty()) return 0;
+  const auto bytes = parse_bytes(spec.options.memory);
+  if (!bytes)
+    throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(spec.options.memory),
+                "give a size such as 4G or 500M");
+  return *bytes;
+}
+
 // Options of a trial that the sweep sets itself.
 void check_command(const sweep::SweepSpec& spec) {
   if (spec.command.empty())
     throw Error(ErrorCode::invalid_option, "the sweep has no command",
                 "write it after --, as in lockstep sweep --learning-rate 0.001..0.1:log -- train FOLDER");
-  if (!spec.trains()) return;
+  (void)memory_of(spec);
+  if (spec.options.free && !spec.options.profile.empty())
+    throw Error(ErrorCode::invalid_option, "--free cannot be used with --profile",
+                "each job decides what is next, and they agree because the search does not depend on time");
+  if (!spec.trains()) {
+    if (spec.options.trials_as == sweep::TrialsAs::threads)
+      throw Error(ErrorCode::invalid_option, "--trials-as threads is only for train",
+                  "another program is a process for each trial");
+    return;
+  }
   for (const std::string& word : spec.command) {
     for (const char* name : {"--output", "--resume", "--pause-after-step", "--workers"}) {
       if (word == name || word.starts_with(std::string(name) + "="))
@@ -88,7 +108,8 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const Call& call, con
                   "choose another --output; lockstep sweep --resume --output " + paths.folder.string() +
                       " continues it");
   }
-  for (const char* name : {"count", "trials", "workers", "retries", "keep-weights"}) {
+  for (const char* name :
+       {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
     if (const auto text = call.text_of(name)) set_field(spec.options, name, *text);
   }
   return spec;
@@ -162,31 +183,54 @@ int run_sweep(const Call& call, Console& console) {
   const bool exists = std::filesystem::exists(paths.spec(), none);
   if (exists || spec.options.resume) spec = continued(paths, call, spec);
   check_command(spec);
-  (void)sweep::Search(spec.space,
-                      spec.search());  // refuses what cannot be searched before anything is written
+  // Refuses what cannot be searched, before anything is written.
+  const sweep::Search search(spec.space, spec.search());
+  const int64_t width = search.width();
   if (!exists && std::filesystem::exists(paths.folder, none) &&
       !std::filesystem::is_empty(paths.folder, none))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
   check_reproducible(spec, console);
+  const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
+  if (const int64_t wanted = std::min(search.count(), std::max(jobs, spec.options.trials));
+      wanted > width && !spec.options.free)
+    console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
+                 " trials side by side go on at once (--lag)\n");
   make_folders(paths.folder);
   write_spec(paths, spec);
+  if (jobs > 0) {
+    sweep::forget_requests(paths);
+    console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " +
+                  shell_word(paths.folder.string()) + " shows the trials\n");
+    return 0;
+  }
 
   StopSignals signals("stopping: trials save what they have\n");
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const sweep::SweepEnd end = sweep::run_sweep(paths, spec,
                                                {.lockstep = program,
                                                 .cores = usable_cores(),
+                                                .memory = memory_of(spec),
                                                 .stop = signals.token(),
                                                 .report = Report(spec, console)});
   const sweep::Table table = read_table(paths);
   console.print("\n" +
                 sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, console.table_width()));
-  if (end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
+  const bool waits = width < search.count();  // else places only lack trials at the end
+  if (waits && end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
     console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
                   " trials side by side; waiting for earlier results took " +
                   fixed(100 * end.idle_seconds / (end.seconds * static_cast<double>(end.side_by_side)), 0) +
                   " % of it (--lag, --free)\n");
+  if (end.moved > 0)
+    console.print(std::to_string(end.moved) + (end.moved == 1 ? " trial" : " trials") +
+                  " went on with workers of places that had nothing to do\n");
+  if (end.peak_memory > 0)
+    console.print(as_duration(end.seconds) +
+                  "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
+  if (const int64_t kept = spec.options.keep_weights;
+      spec.trains() && kept > 0 && static_cast<int64_t>(table.rows.size()) > kept)
+    console.print("the best " + std::to_string(kept) + " trials keep their weights (--keep-weights)\n");
   if (!end.is_complete) {
     console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " +
                  shell_word(paths.folder.string()) + "\n");

@@ -2,16 +2,19 @@
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/sweep_table.h"
+#include "lockstep/cli/sweep_watch.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/jobs/job_lock.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/importance.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,10 +28,13 @@ struct SweepRowsChoice {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Rows");
     field("sort", self.sort,
-          "column to sort by: trial, state, result (the best first), steps, time, or a parameter");
-    field("filter", self.filter,
-          "show only trials that contain this text, or state=STATE, PARAMETER=VALUE; several words must all "
-          "fit");
+          "column to sort by: trial, state, result (the best first), steps, time, or a parameter; "
+          "--sort=-COLUMN: the other "
+          "way round");
+    field(
+        "filter", self.filter,
+        "show only trials that contain this text, or with COLUMN=TEXT, COLUMN<NUMBER, COLUMN>NUMBER, such as "
+        "\"state=ended result>0.9\"; several words must all fit");
     field("limit", self.limit, "show only the first N rows; 0: all", between(0, 1e9));
   };
 };
@@ -48,24 +54,11 @@ SweepRows rows_of(const Call& call) {
   return {.limit = choice.limit, .sort = choice.sort, .filter = choice.filter};
 }
 
-Json json_of(const sweep::Row& row) {
-  Json json{{"trial", row.trial}, {"state", enum_names(row.state)[static_cast<size_t>(row.state)]}};
-  json["result"] = row.value ? Json(*row.value) : Json();
-  json["steps"] = row.step;
-  json["seconds"] = row.seconds;
-  if (!row.weights_hash.empty()) json["weights_hash"] = row.weights_hash;
-  if (!row.error.empty()) json["error"] = row.error;
-  if (!row.note.empty()) json["note"] = row.note;
-  Json& parameters = json["parameters"] = Json::object();
-  for (const auto& [name, value] : row.parameters) parameters[name] = value;
-  return json;
-}
-
 std::string as_json(const std::vector<const sweep::Row*>& rows) {
   std::string text = "[";
   for (const sweep::Row* row : rows)
     text += (text.size() == 1 ? "\n" : ",\n") +
-            json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
+            sweep::json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + "\n]\n";
 }
 
@@ -78,19 +71,20 @@ std::string csv_cell(const std::string& text) {
 }
 
 std::string as_csv(const sweep::Table& table) {
-  std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "seconds"};
+  std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "total_steps", "seconds"};
   for (const sweep::Parameter& parameter : table.spec.space.parameters())
     heading.push_back(csv_cell(parameter.name));
   for (const char* name : {"weights_hash", "error", "note"}) heading.emplace_back(name);
   std::string text = join(heading, ",") + "\n";
   for (const sweep::Row& row : table.rows) {
-    std::vector<std::string> cells{
-        std::to_string(row.trial), enum_names(row.state)[static_cast<size_t>(row.state)],
-        row.value ? shortest(*row.value) : "", std::to_string(row.step), shortest(row.seconds)};
+    std::vector<std::string> cells{std::to_string(row.trial),
+                                   enum_names(row.state)[static_cast<size_t>(row.state)],
+                                   row.value ? shortest(*row.value) : "",
+                                   std::to_string(row.step),
+                                   std::to_string(row.total_steps),
+                                   shortest(row.seconds)};
     for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
-      const auto found = std::find_if(row.parameters.begin(), row.parameters.end(),
-                                      [&](const auto& one) { return one.first == parameter.name; });
-      cells.push_back(found == row.parameters.end() ? "" : csv_cell(found->second));
+      cells.push_back(csv_cell(text_of(row, parameter.name)));
     }
     for (const std::string& one : {row.weights_hash, row.error, row.note}) cells.push_back(csv_cell(one));
     text += join(cells, ",") + "\n";
@@ -118,6 +112,7 @@ int64_t trial_of(const std::string& word) {
 
 std::vector<FieldInfo> sweep_show_fields() { return fields_of<SweepRowsChoice>() + fields_of<JsonOutput>(); }
 std::vector<FieldInfo> sweep_watch_fields() { return fields_of<SweepRowsChoice>(); }
+std::vector<FieldInfo> sweep_importance_fields() { return fields_of<JsonOutput>(); }
 std::vector<FieldInfo> sweep_export_fields() { return fields_of<SweepExportChoice>(); }
 
 int run_sweep_show(const Call& call, Console& console) {
@@ -129,8 +124,10 @@ int run_sweep_show(const Call& call, Console& console) {
 }
 
 int run_sweep_watch(const Call& call, Console& console) {
-  StopSignals signals("");
   const SweepRows rows = rows_of(call);
+  if (console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
+    return watch_on_terminal({call.words.front()}, rows);
+  StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
@@ -138,13 +135,7 @@ int run_sweep_watch(const Call& call, Console& console) {
   while (!signals.token().stop_requested()) {
     const sweep::Table table = sweep::read_table({call.words.front()});
     const std::string text = sweep_table_text(table, rows, console.table_width());
-    if (console.is_terminal()) {
-      std::string screen = shown.empty() ? "\033[2J\033[H" : "\033[H";
-      for (const char c : text) screen += c == '\n' ? std::string("\033[K\n") : std::string(1, c);
-      console.print(screen + "\033[J");
-    } else if (text != shown) {
-      console.print(text + "\n");
-    }
+    if (text != shown) console.print(text + "\n");
     shown = text;
     if (!table.is_going_on) return 0;
     never.wait_for(lock, signals.token(), kWatchInterval, [] { return false; });
@@ -172,6 +163,25 @@ int run_sweep_export(const Call& call, Console& console) {
   const sweep::Table table = sweep::read_table({call.words.front()});
   if (!choice.csv.empty()) write_to(choice.csv, as_csv(table), console);
   if (!choice.json.empty()) write_to(choice.json, as_json(chosen_rows(table, {})), console);
+  return 0;
+}
+
+int run_sweep_importance(const Call& call, Console& console) {
+  const std::vector<sweep::Importance> importances =
+      sweep::importances(sweep::read_table({call.words.front()}));
+  if (settings_of<JsonOutput>(call).json) {
+    Json json = Json::array();
+    for (const sweep::Importance& one : importances) json.push_back(to_json(one));
+    console.print(json.dump(2) + "\n");
+    return 0;
+  }
+  if (importances.empty())
+    throw Error(ErrorCode::not_found, "no trial of the sweep was trained in full yet",
+                "lockstep sweep show " + call.words.front() + " shows what they do");
+  std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence"}};
+  for (const sweep::Importance& one : importances)
+    cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4)});
+  console.print(in_columns(std::move(cells), "lrr"));
   return 0;
 }
 
@@ -204,14 +214,9 @@ int run_sweep_restart(const Call& call, Console& console) {
                                 [&](const sweep::Row& one) { return one.trial == trial; });
   if (row == table.rows.end())
     throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial));
-  const auto lock = jobs::FileLock::try_take(paths.lock());
-  if (!lock)
-    throw Error(ErrorCode::invalid_option, "the sweep goes on",
-                "stop it first: lockstep sweep stop " + call.words[0]);
-  sweep::LogWriter log(paths);
-  sweep::restart_trial(paths, log, trial);
-  console.print("trial " + std::to_string(trial) + " starts again with lockstep sweep --resume --output " +
-                call.words[0] + "\n");
+  const bool now = sweep::restart_now_or_ask(paths, trial);
+  console.print("trial " + std::to_string(trial) + " starts again" +
+                (now ? " with lockstep sweep --resume --output " + call.words[0] : "") + "\n");
   return 0;
 }
 

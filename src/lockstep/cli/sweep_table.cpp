@@ -16,15 +16,6 @@ namespace {
 using sweep::Row;
 using sweep::TrialState;
 
-std::string state_of(const Row& row) { return enum_names(row.state)[static_cast<size_t>(row.state)]; }
-
-std::string value_of(const Row& row, const std::string& name) {
-  for (const auto& [parameter, value] : row.parameters) {
-    if (parameter == name) return value;
-  }
-  return "";
-}
-
 // Six digits are enough to tell trials apart.
 std::string short_number(const std::string& text) {
   const auto number = parse_number<double>(text);
@@ -59,8 +50,18 @@ bool contains(const std::string& text, const std::string& part) {
   return lower(text).find(lower(part)) != std::string::npos;
 }
 
+// The text of a cell, as a filter compares it.
+std::string cell_of(const Row& row, const std::string& column) {
+  if (column == "state") return state_of(row);
+  if (column == "trial") return std::to_string(row.trial);
+  if (column == "result") return row.value ? shortest(*row.value) : "";
+  if (column == "steps") return std::to_string(row.step);
+  if (column == "time") return shortest(row.seconds);
+  return text_of(row, column);
+}
+
 bool fits(const sweep::Table& table, const Row& row, const std::string& word) {
-  const size_t sign = word.find('=');
+  const size_t sign = word.find_first_of("=<>");
   if (sign == std::string::npos) {
     bool found = contains(state_of(row), word) || contains(row.error, word) || contains(row.note, word);
     for (const auto& [name, value] : row.parameters) found = found || contains(value, word);
@@ -68,25 +69,20 @@ bool fits(const sweep::Table& table, const Row& row, const std::string& word) {
   }
   const std::string column = word.substr(0, sign), text = word.substr(sign + 1);
   check_column(table, column);
-  if (column == "state") return state_of(row) == text;
-  if (column == "trial") return std::to_string(row.trial) == text;
   if (column == "note") return contains(row.note, text);
-  return value_of(row, column) == text;
-}
-
-std::string counts_text(const sweep::Table& table) {
-  std::map<TrialState, int64_t> counts;
-  for (const Row& row : table.rows) ++counts[row.state];
-  std::vector<std::string> words;
-  for (const auto& [state, count] : counts)
-    words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
-  return std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " trial: " : " trials: ") +
-         join(words, ", ");
+  const std::string cell = cell_of(row, column);
+  if (word[sign] == '=') return cell == text;
+  const auto limit = parse_number<double>(text), number = parse_number<double>(cell);
+  if (!limit) throw Error(ErrorCode::invalid_option, quote(word) + " compares with no number", "result>0.9");
+  return number && (word[sign] == '<' ? *number < *limit : *number > *limit);
 }
 
 }  // namespace
 
-std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& choice) {
+std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& asked) {
+  SweepRows choice = asked;
+  const bool is_reversed = choice.sort.starts_with("-");
+  if (is_reversed) choice.sort.erase(0, 1);
   check_column(table, choice.sort);
   std::vector<const Row*> rows;
   for (const Row& row : table.rows) {
@@ -102,47 +98,74 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
     if (choice.sort == "state") return a->state < b->state;
     if (choice.sort == "note") return a->note > b->note;
     if (!by_parameter) return number_of(table, *a, choice.sort) < number_of(table, *b, choice.sort);
-    const std::string of_a = value_of(*a, choice.sort), of_b = value_of(*b, choice.sort);
+    const std::string of_a = text_of(*a, choice.sort), of_b = text_of(*b, choice.sort);
     const auto number_a = parse_number<double>(of_a), number_b = parse_number<double>(of_b);
     return number_a && number_b ? *number_a < *number_b : of_a < of_b;
   });
+  if (is_reversed) std::reverse(rows.begin(), rows.end());
   if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))
     rows.resize(static_cast<size_t>(choice.limit));
   return rows;
 }
 
-std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width) {
-  const std::vector<const Row*> rows = chosen_rows(table, choice);
-  std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "time"};
-  std::string sides = "rlrrr";
+namespace {
+
+struct Cells {
+  std::vector<std::vector<std::string>> rows;  // the heading first
+  std::string sides;
+};
+
+Cells cells_of(const sweep::Table& table, const std::vector<const Row*>& rows) {
+  Cells cells{{{"trial", "state", table.spec.metric(), "steps", "time"}}, "rlrrr"};
   for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
-    heading.push_back(parameter.name);
-    sides += parameter.is_number() ? 'r' : 'l';
+    cells.rows.front().push_back(parameter.name);
+    cells.sides += parameter.is_number() ? 'r' : 'l';
   }
   const bool has_notes = std::any_of(
       rows.begin(), rows.end(), [](const Row* row) { return !row->note.empty() || !row->error.empty(); });
   if (has_notes) {
-    heading.emplace_back("note");
-    sides += 'l';
+    cells.rows.front().emplace_back("note");
+    cells.sides += 'l';
   }
   const Row* best = table.best();
-  std::vector<std::vector<std::string>> cells{heading};
   for (const Row* row : rows) {
     std::vector<std::string> line{std::to_string(row->trial), state_of(*row) + (row == best ? " *" : ""),
                                   row->value ? fixed(*row->value, 4) : "-", steps_text(*row),
                                   row->seconds > 0 ? as_duration(row->seconds) : "-"};
     for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
-      const std::string value = value_of(*row, parameter.name);
+      const std::string value = text_of(*row, parameter.name);
       line.push_back(value.empty() ? "-" : short_number(value));
     }
     if (has_notes)
       line.push_back(row->error.empty()
                          ? row->note
                          : first_line(row->error) + (row->note.empty() ? "" : "; " + row->note));
-    cells.push_back(std::move(line));
+    cells.rows.push_back(std::move(line));
   }
-  return in_columns_within(width, std::move(cells), sides) + "\n" + counts_text(table) +
-         (table.is_going_on ? "; the sweep goes on" : "") + (best != nullptr ? "; * is the best" : "") + "\n";
+  return cells;
+}
+
+}  // namespace
+
+std::string sweep_counts_text(const sweep::Table& table) {
+  std::map<TrialState, int64_t> counts;
+  for (const Row& row : table.rows) ++counts[row.state];
+  std::vector<std::string> words;
+  for (const auto& [state, count] : counts)
+    words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
+  return std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " trial: " : " trials: ") +
+         join(words, ", ") + (table.is_going_on ? "; the sweep goes on" : "");
+}
+
+std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows) {
+  Cells cells = cells_of(table, rows);
+  return in_columns(std::move(cells.rows), cells.sides);
+}
+
+std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width) {
+  Cells cells = cells_of(table, chosen_rows(table, choice));
+  return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" + sweep_counts_text(table) +
+         (table.best() != nullptr ? "; * is the best" : "") + "\n";
 }
 
 std::string command_text(const sweep::Table& table, const Row& row) {

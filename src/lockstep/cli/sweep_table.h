@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lockstep/sweep/sweep_folder.h"
 
@@ -9,8 +10,8 @@ namespace lockstep::cli {
 
 struct SweepRows {
   int64_t limit = 0;           ///< 0: all
-  std::string sort = "trial";  ///< trial, state, result, steps, time, or the name of a parameter
-  std::string filter{};        ///< words that must all be in a row, or COLUMN=TEXT
+  std::string sort = "trial";  ///< trial, state, result, steps, time, or a parameter; reversed after a minus
+  std::string filter{};  ///< words that must all be in a row, or COLUMN=TEXT, COLUMN<NUMBER, COLUMN>NUMBER
 };
 
 /// Rows are sorted with the best or largest first, except by trial. Throws invalid_option for an unknown
@@ -19,6 +20,12 @@ std::vector<const sweep::Row*> chosen_rows(const sweep::Table& table, const Swee
 
 /// width 0: of no terminal.
 std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width);
+
+/// A heading, and a line for each of the rows, as wide as they are.
+std::string sweep_rows_text(const sweep::Table& table, const std::vector<const sweep::Row*>& rows);
+
+/// "8 trials: 2 running, 6 ended; the sweep goes on"
+std::string sweep_counts_text(const sweep::Table& table);
 
 /// The words of train that give the same weights: without what is of the sweep.
 std::string command_text(const sweep::Table& table, const sweep::Row& row);

@@ -11,6 +11,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/train/run/fit.h"
+#include "lockstep/train/run/folds.h"
 
 namespace lockstep::cli {
 namespace {
@@ -37,6 +38,47 @@ std::string already_finished(const train::Result& result) {
   return text + "\nweights: " + result.weights.string() + "\n";
 }
 
+bool is_cross_validation(const train::Options& options) {
+  if (options.resume) return train::holds_folds(options.output);
+  return options.validation_folds > 0 && options.fold == 0;
+}
+
+std::string spread_text(const char* what, const train::Spread& spread, const std::vector<double>& scores) {
+  std::vector<std::string> each;
+  for (const double score : scores) each.push_back(fixed(score, 4));
+  return std::string(what) + " accuracy " + fixed(spread.mean, 4) + ", standard deviation " +
+         fixed(spread.deviation, 4) + " (" + join(each, ", ") + ")\n";
+}
+
+std::string folds_text(const train::FoldsResult& result) {
+  std::vector<double> scores, test_scores;
+  for (const train::Result& run : result.runs) {
+    scores.push_back(run.accuracy);
+    test_scores.push_back(run.test_accuracy);
+  }
+  std::string text = "\n" + std::to_string(scores.size()) + " folds in " + result.output.string() + "\n" +
+                     spread_text("held-out", result.accuracy, scores);
+  if (result.test_accuracy.mean >= 0) text += spread_text("test", result.test_accuracy, test_scores);
+  return text;
+}
+
+// Returns the last run.
+train::Result train_folds(const train::TrainingRequest& request, const train::Options& options,
+                          Console& console) {
+  train::FoldsResult result = train::fit_folds(
+      request, options, [&](int64_t fold, int64_t count, const std::filesystem::path& output) {
+        if (!request.console) return;
+        console.print((fold > 1 ? "\nfold " : "fold ") + std::to_string(fold) + " of " +
+                      std::to_string(count) + ", in " + output.string() + "\n");
+      });
+  train::Result last = result.runs.back();
+  last.output = result.output;
+  if (last.reason == train::EndReason::stopped || !request.console) return last;
+  console.print(folds_text(result));
+  console.check_written();
+  return last;
+}
+
 }  // namespace
 
 int run_train(const Call& call, Console& console) {
@@ -54,16 +96,20 @@ int run_train(const Call& call, Console& console) {
   request.comm = group.get();
   request.ranks_here = call.launch ? call.launch->local_size : 1;
   request.rank_here = call.launch ? call.launch->local_rank : 0;
+  request.needs_gpus = call.launch && call.launch->needs_gpus;
   request.folder = call.words.front();
   request.given = given;
   request.console = is_first;
   request.stop = signals.token();
   try {
-    const train::Result result = train::fit(request, options);
+    const bool has_folds = is_cross_validation(options);
+    const train::Result result =
+        has_folds ? train_folds(request, options, console) : train::fit(request, options);
     if (!is_first)
       return result.reason == train::EndReason::stopped ? status_after_stop(signals.signal(), call) : 0;
     if (result.reason == train::EndReason::stopped)
       return after_stop(result, call, signals.signal(), console);
+    if (has_folds) return 0;
     with_context(
         [&] { return "the run is complete: \"" + result.output.string() + "\""; },
         [&] {

@@ -81,6 +81,12 @@ train::Model open_model(const Call& call, Console& console, const comm::Communic
   return model;
 }
 
+train::Model model_for_scores(const Call& call, train::Model model, const train::Options& options) {
+  return settings_of<ExactChoice>(call).exact
+             ? model
+             : train::with_folded_batch_norms(std::move(model), options.precision);
+}
+
 void examine_weights(train::Model& model, Console& console) {
   if (model.state.empty()) model.state = nn::read_weights(model.weights).tensors;
   const auto warn = [&](const std::string& text) { console.note("warning: " + printable(text) + "\n"); };

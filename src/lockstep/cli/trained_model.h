@@ -16,6 +16,9 @@ namespace lockstep::cli {
 /// file. The rank that leads says on standard error what speaks against its weights.
 train::Model open_model(const Call& call, Console& console, const comm::Communicator* group = nullptr);
 
+/// The model as predict and evaluate compute scores with it: without --exact, batch norms are folded.
+train::Model model_for_scores(const Call& call, train::Model model, const train::Options& options);
+
 /// The class names in a file, one per line. Throws not_found, io.
 std::vector<std::string> read_classes(const std::string& path);
 

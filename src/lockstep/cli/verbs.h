@@ -49,8 +49,14 @@ int run_weights_list(const Call& call, Console& console);
 std::vector<FieldInfo> weights_get_fields();
 int run_weights_get(const Call& call, Console& console);
 
+std::vector<FieldInfo> weights_show_fields();
+int run_weights_show(const Call& call, Console& console);
+
 std::vector<FieldInfo> data_get_fields();
 int run_data_get(const Call& call, Console& console);
+
+std::vector<FieldInfo> data_show_fields();
+int run_data_show(const Call& call, Console& console);
 
 std::vector<FieldInfo> copy_fields();
 int run_copy(const Call& call, Console& console);
@@ -89,8 +95,15 @@ int run_cluster_discover(const Call& call, Console& console);
 std::vector<FieldInfo> cluster_validate_fields();
 std::vector<FieldInfo> cluster_wait_fields();
 int run_cluster_validate(const Call& call, Console& console);
+int run_cluster_start(const Call& call, Console& console);
+int run_cluster_stop(const Call& call, Console& console);
 int run_cluster_wait(const Call& call, Console& console);
+int run_host_ranks(const Call& call, Console& console);
 int run_slurm_attempt(const Call& call, Console& console);
+
+std::vector<FieldInfo> pools_fields();
+int run_pools(const Call& call, Console& console);
+int run_pool_close(const Call& call, Console& console);
 
 std::vector<FieldInfo> batch_fields();
 int run_batch(const Call& call, Console& console);
@@ -118,11 +131,16 @@ std::vector<FieldInfo> sweep_fields();
 std::vector<FieldInfo> sweep_show_fields();
 std::vector<FieldInfo> sweep_watch_fields();
 std::vector<FieldInfo> sweep_export_fields();
+std::vector<FieldInfo> sweep_importance_fields();
 int run_sweep(const Call& call, Console& console);
 int run_sweep_show(const Call& call, Console& console);
 int run_sweep_watch(const Call& call, Console& console);
 int run_sweep_best(const Call& call, Console& console);
 int run_sweep_export(const Call& call, Console& console);
+int run_sweep_importance(const Call& call, Console& console);
+int run_sweep_runner(const Call& call, Console& console);
+std::vector<FieldInfo> sweep_trials_fields();
+int run_sweep_trials(const Call& call, Console& console);
 int run_sweep_stop(const Call& call, Console& console);
 int run_sweep_restart(const Call& call, Console& console);
 int run_sweep_annotate(const Call& call, Console& console);

@@ -10,6 +10,9 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cloud/cluster_power.h"
+#include "lockstep/cloud/internal/package_file.h"
+#include "lockstep/cloud/internal/stack_failure.h"
 #include "lockstep/cloud/parallel_cluster.h"
 #include "lockstep/cloud/yaml.h"
 #include "lockstep/cluster/profile.h"
@@ -42,28 +45,6 @@ ClusterIdentity identity_of(const ClusterRecord& record) {
           .package_file = record.package_file,
           .package_sha256 = record.package_sha256,
           .subnet = record.subnet};
-}
-
-// ParallelCluster's words, and where its machines' logs say more.
-std::string failure_text(const Json& state) {
-  const Json cause = state.value("cause", Json::object());
-  std::string text = cause.value("text", "");
-  if (text.empty()) text = state.value("reason", "");
-  const std::string resource = cause.value("resource", "");
-  return (resource.empty() ? "" : resource + ": ") + text;
-}
-
-std::string failure_hint(const std::string& text, const Json& state) {
-  const Json cause = state.value("cause", Json::object());
-  if (const std::string line = cause.value("line", ""); !line.empty())
-    return cause.value("log", "the log") + " says: " + line;
-  const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  if (has("InsufficientInstanceCapacity"))
-    return "AWS has no such machines free there now: try another --region, --type, or later";
-  if (has("VcpuLimitExceeded") || has("LimitExceeded"))
-    return "the account's quota is too small: ask AWS for more in Service Quotas";
-  if (has("is not authorized")) return "docs/cloud.md has the policy that Lockstep needs";
-  return "lockstep cloud remove NAME removes what was made";
 }
 
 bool is_over(const std::string& stack) { return !stack.ends_with("_IN_PROGRESS"); }
@@ -148,18 +129,13 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
     throw Error(
         ErrorCode::invalid_option, "this machine made a cluster " + quote(name) + " already",
         "lockstep cloud wait " + name + " goes on with it, lockstep cloud remove " + name + " removes it");
-  if (request.package.empty())
-    throw Error(ErrorCode::invalid_option, "--package is missing: the machines install Lockstep from it",
-                "scripts/package makes it: wheel for machines with GPUs, tarball for others");
-  if (request.key.empty())
-    throw Error(ErrorCode::invalid_option, "--key is missing: without a key pair nobody can log in (KeyName)",
-                "aws ec2 describe-key-pairs lists the key pairs of a region");
   ClusterRecord record{.name = name, .id = random_hex(kIdBytes)};
   record.request = request;
   record.request.type = record.type = planned.type;
   record.machines = planned.machines;
-  record.package_file = std::filesystem::path(request.package).filename();
-  record.package_sha256 = download::sha256_of_file(request.package, watch.stop);
+  record.request.package = package_file(request.package, !planned.gpu.empty());
+  record.package_file = std::filesystem::path(record.request.package).filename();
+  record.package_sha256 = download::sha256_of_file(record.request.package, watch.stop);
   record.dollars_per_hour = planned.dollars_per_hour;
   record.dollars_per_hour_stopped = planned.dollars_per_hour_stopped;
   watch.show({"asking AWS"});
@@ -172,10 +148,11 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
                                   {"vcpus", planned.vcpus},
                                   {"head_type", request.head_type}});
   record.subnet = found.value("subnet", "");
+  record.request.key = found.value("key", "");
   record.created = now_seconds();
   set_running(record, true, record.created);
   records_.save(record);  // from here on, remove finds everything
-  watch.show({"copying the package"});
+  watch.show({"copying " + record.package_file});
   put_files(record);
   watch.show({"starting"});
   bridge_.parallel_cluster(
@@ -202,38 +179,30 @@ std::filesystem::path AwsProvider::write_config(const ClusterRecord& record) {
   return file;
 }
 
-Json AwsProvider::wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch) {
+Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch) {
   while (true) {
     Json state = bridge_.ask("state", record.request.region, {{"name", record.name}});
     const std::string stack = state.value("stack", "");
     watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
                 state.value("resources", int64_t{0})});
     if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
+    // After an update that failed the cluster is as before.
+    if (stack.empty() || (is_over(stack) && stack != "UPDATE_ROLLBACK_COMPLETE")) {
+      record.phase = ClusterPhase::failed;
+      records_.save(record);
+    }
     if (stack.empty())
       throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(record.name),
                   "lockstep cloud remove " + record.name + " removes what is left of it");
-    if (is_over(stack)) {
-      const std::string text = failure_text(state);
-      throw Error(ErrorCode::cluster,
-                  "the cluster " + quote(record.name) + " failed (" + stack + "): " + printable(text),
-                  printable(failure_hint(text, state)));
-    }
+    if (is_over(stack)) throw creation_error(state, record);
     pause(watch, "the cluster " + quote(record.name));
   }
 }
 
 ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
   ClusterRecord record = records_.find(name);
-  try {
-    const Json state = wait_for_stack(record, "CREATE_COMPLETE", watch);
-    write_profile(record, state["machines"]);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::cluster) {
-      record.phase = ClusterPhase::failed;
-      records_.save(record);
-    }
-    throw;
-  }
+  const Json state = wait_for_stack(record, "CREATE_COMPLETE", watch);
+  write_profile(record, state["machines"]);
   record.phase = ClusterPhase::running;
   records_.save(record);
   return record;
@@ -244,7 +213,18 @@ void AwsProvider::write_profile(const ClusterRecord& record, const Json& machine
   cluster::Profile profile =
       slurm_profile(planned, login_of(record.name, login_user(record.request.os), machines_of(machines)));
   if (const int64_t idle = parse_seconds(record.request.idle, "idle"); idle > 0) profile.idle_limit = idle;
+  profile.host_key = host_key(record.name, record.request.region);
   cluster::Profiles::of_user().save(record.name, profile);
+}
+
+std::string AwsProvider::host_key(const std::string& name, const std::string& region) const {
+  const std::string now = bridge_.ask("host_key", region, {{"name", name}}).value("key", "");
+  if (!now.empty()) return now;
+  // A machine that starts again may say it no more, and has the same key.
+  for (const cluster::NamedProfile& known : cluster::Profiles::of_user().list()) {
+    if (known.name == name) return known.profile.host_key;
+  }
+  return "";
 }
 
 void AwsProvider::adopt(const std::string& name, const std::string& region) {
@@ -253,8 +233,9 @@ void AwsProvider::adopt(const std::string& name, const std::string& region) {
     names.push_back(status.name);
     if (status.name != name) continue;
     const PlanRequest machines{.gpus = status.workers, .type = status.type, .region = region};
-    const cluster::Profile profile =
+    cluster::Profile profile =
         slurm_profile(make_plan(machines, price_snapshot()), login_of(name, status.user, status.machines));
+    profile.host_key = host_key(name, region);
     cluster::Profiles::of_user().save(name, profile);
     return;
   }
@@ -294,6 +275,13 @@ ClusterRecord AwsProvider::start(const std::string& name, const Watch& watch) {
 ClusterRecord AwsProvider::stop(const std::string& name, const Watch& watch) {
   ClusterRecord record = records_.find(name);
   const std::string region = record.request.region;
+  watch.show({"asking jobs to save"});
+  for (const cluster::NamedProfile& known : cluster::Profiles::of_user().list()) {
+    if (known.name != name || known.profile.login.empty()) continue;
+    // A stop that waits for what cannot be reached would go on costing.
+    if (const std::string why = save_jobs(known.profile); !why.empty())
+      watch.show({"jobs were not asked to save: " + why});
+  }
   watch.show({"stopping the workers"});
   bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "STOP_REQUESTED"},
                            region);
@@ -335,10 +323,7 @@ void AwsProvider::remove_stack(const std::string& name, const std::string& regio
     const std::string stack = state.value("stack", "");
     if (stack.empty() || stack == "DELETE_COMPLETE") return;
     watch.show({lower(stack), state.value("ready", int64_t{0}), state.value("resources", int64_t{0})});
-    if (stack == "DELETE_FAILED")
-      throw Error(ErrorCode::cluster,
-                  "AWS cannot remove " + quote(name) + ": " + printable(failure_text(state)),
-                  "repeat the command; it begins where it ended");
+    if (stack == "DELETE_FAILED") throw removal_error(state, name);
     pause(watch, "the removal of " + quote(name));
   }
 }
@@ -350,23 +335,29 @@ void AwsProvider::remove(const std::string& name, const std::string& region, con
   if (known) record = records_.find(name);
   if (!known && region.empty()) records_.find(name);  // says which there are
   const std::string where = known ? record.request.region : region;
+  if (!region.empty() && region != where)
+    throw Error(ErrorCode::invalid_option,
+                "the cluster " + quote(name) + " is in " + where + ", not in " + region,
+                "leave out --region");
   if (known) {
     record.phase = ClusterPhase::removing;
     records_.save(record);
   }
   watch.show({"removing"});
   remove_stack(name, where, watch);
-  const Json who{{"name", name}, {"id", record.id}};
-  bridge_.ask("sweep", where, who);
-  const Json left = bridge_.ask("tagged", where, who)["left"];
-  if (!left.empty()) {
-    std::vector<std::string> names;
-    for (const Json& one : left) names.push_back(one.get<std::string>());
+  const Json answer = bridge_.ask("sweep", where, {{"name", name}, {"id", record.id}});
+  const auto left = answer["left"].get<std::vector<std::string>>();
+  if (!left.empty())
     throw Error(ErrorCode::cluster,
                 "these still have the tag " + std::string(kClusterTag) + "=" + name + ": " +
-                    printable(join(names, ", ")),
+                    printable(join(left, ", ")),
                 "repeat the command in a few minutes; what is listed goes on costing");
-  }
+  const auto regions = answer["elsewhere"].get<std::vector<std::string>>();
+  if (!regions.empty())
+    throw Error(ErrorCode::not_found,
+                "there is no cluster " + quote(name) + " in " + where + ", and there is one in " +
+                    printable(join(regions, ", ")),
+                "lockstep cloud remove " + name + " --region " + printable(regions.front()));
   if (!known) return;
   records_.remove(name);
   const cluster::Profiles profiles = cluster::Profiles::of_user();

@@ -25,8 +25,9 @@ class AwsProvider : public Provider {
  private:
   void put_files(const ClusterRecord& record);
   std::filesystem::path write_config(const ClusterRecord& record);
-  Json wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch);
+  Json wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch);
   void write_profile(const ClusterRecord& record, const Json& machines);
+  std::string host_key(const std::string& name, const std::string& region) const;
   void remove_stack(const std::string& name, const std::string& region, const Watch& watch);
 
   AwsBridge bridge_;

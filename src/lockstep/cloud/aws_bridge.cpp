@@ -112,9 +112,11 @@ Json AwsBridge::ask(const std::string& command, const std::string& region, Json 
     throw Error(ErrorCode::cluster, "cannot ask AWS (" + command + "): " + last_lines(end.errors));
   Json answer = answer_of(end.output, "AWS's program (" + command + ")");
   if (answer.contains("error")) {
-    const Json& error = answer["error"];
-    throw Error(code_of(error.value("kind", "")), printable(error.value("text", "AWS refused")),
-                printable(error.value("hint", "")));
+    const Json& said = answer["error"];
+    Error error(code_of(said.value("kind", "")), printable(said.value("text", "AWS refused")),
+                printable(said.value("hint", "")));
+    if (const std::string line = said.value("said", ""); !line.empty()) error.add_context(printable(line));
+    throw error;
   }
   return answer["ok"];
 }

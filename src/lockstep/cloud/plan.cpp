@@ -266,7 +266,8 @@ std::string plan_svg(const ClusterPlan& plan) {
   for (const Offer& offer : plan.offers) {
     const std::string name = offer.type + (offer.gpu.empty() ? "" : " (" + offer.gpu + ")");
     if (curves.empty() || curves.back().name != name) curves.push_back({name, {}});
-    curves.back().points.push_back({offer.hours, offer.dollars, std::to_string(offer.workers), offer.asked});
+    curves.back().points.push_back(
+        {offer.hours, offer.dollars, std::to_string(offer.workers), offer.asked, offer.best});
   }
   return view::cost_svg(curves, {"Cost of the training against its time, " + plan.region +
                                      (plan.spot ? ", spot" : ", on demand"),

@@ -59,7 +59,8 @@ struct ClusterRequest {
     field("image", self.image, "image (ami-...) of the machines; empty: ParallelCluster's own");
     field(
         "package", self.package,
-        "Lockstep's package that the machines install: a tarball (CPU) or a wheel (GPU) of scripts/package");
+        "Lockstep's package that the machines install: a tarball (CPU) or a wheel (GPU) of scripts/package; "
+        "empty: the only one in this folder or in dist");
     field("Limits");
     field("idle", self.idle,
           "stop the cluster after this time without a step, a validation or a checkpoint: 90s, 30m, 2h; 0: "
@@ -81,7 +82,7 @@ struct ClusterRequest {
         "ssh-from", self.ssh_from,
         "addresses from which the head node takes ssh: a CIDR block such as 203.0.113.0/24, or a prefix list "
         "(pl-...)");
-    field("key", self.key, "name of the EC2 key pair for ssh; empty: no key pair");
+    field("key", self.key, "name of the EC2 key pair for ssh; empty: the only one of the region");
     field("policy", self.policy, "a further IAM policy (arn:...) of all machines");
     field("boundary", self.boundary, "IAM permissions boundary (arn:...) of all roles");
     field("tags", self.tags, "further tags, KEY=VALUE, separated by commas");

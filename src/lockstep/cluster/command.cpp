@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/no_pipe_signal.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/process.h"
 
@@ -86,8 +87,9 @@ class RunningCommand {
     });
     if (!open) pipe.reading = {};
   }
-  // SIGPIPE is ignored by the program (cli/program.cpp); a closed pipe means that the command reads no more.
+  // A closed pipe means that the command reads no more.
   void write() {
+    const NoPipeSignal no_pipe_signal;
     const ssize_t written = ::write(input_.writing.get(), left_.data(), left_.size());
     if (written < 0 && (errno == EAGAIN || errno == EINTR)) return;
     left_.erase(0, written < 0 ? left_.size() : static_cast<size_t>(written));

@@ -76,12 +76,13 @@ std::vector<Partition> slurm_partitions() { return read_partitions(ask_sinfo({"-
 
 std::vector<Node> nodes_of(const Profile& profile) {
   if (profile.scheduler != "slurm") return {this_machine()};
-  std::vector<std::string> options{"--Node", "--format=%N|%T|%c|%m|%G"};
+  std::vector<std::string> options{"--Node", "--format=%N|%T|%c|%m|%G|%E"};
   if (!profile.partition.empty()) options.push_back("--partition=" + profile.partition);
   std::vector<Node> nodes;
   for (const std::string& line : split(ask_sinfo(options), '\n')) {
     const std::vector<std::string> parts = split(line, '|');
-    if (parts.size() < 5) continue;
+    if (parts.size() < 6) continue;
+    const std::string reason = join({parts.begin() + 5, parts.end()}, "|");
     const bool is_known =
         std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return node.host == parts[0]; });
     if (!is_known)
@@ -89,7 +90,8 @@ std::vector<Node> nodes_of(const Profile& profile) {
                        .state = parts[1],
                        .cores = number_in(parts[2]),
                        .memory_mb = number_in(parts[3]),
-                       .gpus = parts[4] == "(null)" ? "" : parts[4]});
+                       .gpus = parts[4] == "(null)" ? "" : parts[4],
+                       .reason = reason == "none" ? "" : reason});
   }
   return nodes;
 }

@@ -15,7 +15,8 @@ struct Node {
   std::string state{};  ///< the scheduler's word: "idle"
   int64_t cores = 0;
   int64_t memory_mb = 0;
-  std::string gpus{};  ///< "gpu:2", as the scheduler writes it; empty: none
+  std::string gpus{};    ///< "gpu:2", as the scheduler writes it; empty: none
+  std::string reason{};  ///< why it is not up, in the words of who took it out; empty: nobody did
 };
 
 struct Partition {

@@ -53,6 +53,21 @@ void check_plain(const std::string& key, const std::string& value) {
     refuse(key, value, "it has a character that no such name has", "remove blanks, quotes and signs");
 }
 
+// "ssh-ed25519 AAAA...", which is put into an option of ssh.
+void check_host_key(const std::string& key) {
+  const auto has_only = [](std::string_view text, std::string_view signs) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [&](char letter) {
+      return is_word_letter(letter) || signs.find(letter) != std::string_view::npos;
+    });
+  };
+  const size_t blank = std::min(key.find(' '), key.size());
+  if (key.empty() || (has_only(std::string_view(key).substr(0, blank), "-@.") && blank < key.size() &&
+                      has_only(std::string_view(key).substr(blank + 1), "+/=")))
+    return;
+  refuse("host-key", key, "it is not the kind of a key and the key",
+         "write it as in known_hosts, without the host: ssh-ed25519 AAAA...");
+}
+
 bool has_end_of_line(const std::string& text) {
   return text.find_first_of(std::string("\n\r\0", 3)) != std::string::npos;
 }
@@ -219,6 +234,7 @@ void check_profile(const Profile& profile) {
              "write it in one word, like --constraint=a100");
   }
   check_environment(profile);
+  check_host_key(profile.host_key);
   if (profile.fast_multinode != "auto" && profile.fast_multinode != "on" && profile.fast_multinode != "off")
     refuse("fast-multinode", profile.fast_multinode, "it is on, off or auto", "use one of them");
   if (profile.workers > 0 && profile.workers < profile.nodes)
@@ -238,6 +254,7 @@ std::vector<std::string> worker_environment(const Profile& profile) {
     variables.push_back("NCCL_SOCKET_IFNAME=" + profile.network_interface);
     variables.push_back("GLOO_SOCKET_IFNAME=" + profile.network_interface);
   }
+  if (profile.fast_multinode == "on") variables.emplace_back("LOCKSTEP_FAST_MULTINODE=on");
   if (profile.fast_multinode == "off") {
     variables.emplace_back("NCCL_IB_DISABLE=1");
     variables.emplace_back("NCCL_NET=Socket");

@@ -14,6 +14,7 @@ namespace lockstep::cluster {
 struct Profile {
   std::string scheduler = "local";
   std::string login{};
+  std::string host_key{};
   std::string program = "lockstep";
   std::string partition{};
   std::string account{};
@@ -39,6 +40,10 @@ struct Profile {
     field("scheduler", self.scheduler, "what starts jobs: local or slurm");
     field("login", self.login,
           "user@host of the login node, reached by ssh; empty: this machine has the scheduler's commands");
+    field("host-key", self.host_key,
+          "ssh's public key of the login node, such as \"ssh-ed25519 AAAA...\"; empty: known_hosts must have "
+          "it",
+          also("host_key"));
     field("program", self.program, "the program lockstep on the cluster; a name is searched for in PATH");
     field("partition", self.partition, "partition (queue) of the scheduler; empty: its default");
     field("account", self.account, "account that the scheduler charges; empty: its default");

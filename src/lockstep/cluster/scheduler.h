@@ -33,18 +33,23 @@ struct Standing {
   std::string nodes{};   ///< where it runs: "node[1-2]"; may be empty
 };
 
-/// One command, to be run once on the first machine of an allocation.
+/// Jobs whose folders are made (jobs::make_job), and the command that runs on the first machine of the
+/// allocation of each.
 struct Submission {
-  std::string name;  ///< [A-Za-z0-9._-]; of no other job of this user: a submission is found again by it
-  std::vector<std::string> command{};  ///< program and words; the machines have this program at this path
-  std::filesystem::path folder{};      ///< of the job, on a disk that all machines see; its log is kept there
-  Profile resources{};                 ///< partition, nodes, workers, GPUs, time, modules, environment
-  std::vector<std::string> after{};    ///< scheduler's ids of jobs that must have ended with status 0
-  bool may_requeue = true;  ///< whether the scheduler may start it again after it took machines away
-  int64_t priority = 0;     ///< a job with a higher one starts first, where the scheduler has that
-  /// Folders of an array: the command runs once for each, with the folder as one more word at its end. Empty:
-  /// one job, without that word.
-  std::vector<std::filesystem::path> array{};
+  std::string name;  ///< [A-Za-z0-9._-]; of no other submission of this user, which is found again by it
+  /// Program and words; the folder of the job follows. The machines have this program at this path. The queue
+  /// of this machine runs the command in the job's folder instead.
+  std::vector<std::string> command{};
+  std::vector<std::filesystem::path>
+      folders{};                     ///< of the jobs, on a disk that all machines see; at least one
+  Profile resources{};               ///< partition, nodes, workers, GPUs, time, modules, environment
+  std::vector<std::string> after{};  ///< scheduler's ids of jobs that must have ended with status 0
+  bool may_requeue = true;           ///< whether the scheduler may start it again after it took machines away
+  int64_t priority = 0;              ///< a job with a higher one starts first, where the scheduler has that
+  /// The command runs once for each worker, as a rank (comm/launcher.h), on all machines; the end of one, or
+  /// of a machine, does not end the others. Nothing but pools asks for it, and not of the queue of this
+  /// machine.
+  bool on_each_worker = false;
 };
 
 /// Any thread may call it, one at a time. Every function throws Error of code `cluster` when the scheduler
@@ -53,21 +58,23 @@ class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  /// Exactly one job, whatever the network loses meanwhile. Returns the scheduler's id; the ids of an array's
-  /// elements are "ID_0", "ID_1", ...
-  virtual std::string submit(const Submission& submission) = 0;
+  /// Exactly one job for each folder, whatever the network loses meanwhile. Returns the scheduler's ids.
+  virtual std::vector<std::string> submit(const Submission& submission) = 0;
   /// In the order of `ids`. Cheap: all programs of a user together ask the scheduler at most every five
   /// seconds.
   virtual std::vector<Standing> states(const std::vector<std::string>& ids) = 0;
   /// Ends a job that is running, and takes one that waits from the queue. Nothing for one that is over.
   virtual void cancel(const std::string& id) = 0;
-  /// What scheduler and script wrote, without what the command wrote if that goes elsewhere; at most the last
-  /// `most_bytes`.
-  virtual std::string log(const Submission& submission, int64_t most_bytes) = 0;
+  /// What the scheduler wrote about the job of this folder, without what the command wrote if that goes
+  /// elsewhere; at most the last `most_bytes`.
+  virtual std::string log(const std::filesystem::path& folder, int64_t most_bytes) = 0;
 };
 
-/// The scheduler that the profile names. Throws invalid_option for a name that is not known.
-std::unique_ptr<Scheduler> make_scheduler(const Profile& profile);
+/// The scheduler that the profile names. runner: words that start a program of this machine which runs the
+/// jobs of its queue; the folder of the jobs follows. Empty: `queue-runner` of the profile's program. Throws
+/// invalid_option for a name that is not known.
+std::unique_ptr<Scheduler> make_scheduler(const Profile& profile,
+                                          const std::vector<std::string>& runner = {});
 
 std::vector<std::string> scheduler_names();
 

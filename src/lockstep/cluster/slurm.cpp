@@ -10,6 +10,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/command.h"
+#include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 
 namespace lockstep::cluster {
@@ -47,11 +48,25 @@ Error slurm_error(const std::string& what, const CommandEnd& end) {
   return {ErrorCode::cluster, what + ": " + why, hint};
 }
 
+// A batch script that calls srun has to repeat the number of cores.
+void add_size(std::vector<std::string>& words, const Profile& profile) {
+  words.push_back("--ntasks=" + std::to_string(ranks_of(profile)));
+  if (profile.cores > 0) words.push_back("--cpus-per-task=" + std::to_string(profile.cores));
+}
+
+std::vector<std::string> pool_words(const Profile& profile) {
+  std::vector<std::string> words{"srun", "--no-kill", "--kill-on-bad-exit=0"};
+  add_size(words, profile);
+  return words;
+}
+
+bool is_array(const Submission& submission) { return submission.folders.size() > 1; }
+
 class Slurm : public Scheduler {
  public:
-  std::string submit(const Submission& submission) override {
+  std::vector<std::string> submit(const Submission& submission) override {
     const std::string script = batch_script(submission);
-    write_file_atomic(submission.folder / kScriptName, script);
+    for (const fs::path& folder : submission.folders) write_file_atomic(folder / kScriptName, script);
     std::vector<std::string> words{"sbatch"};
     const std::string expedite = can_expedite(run_command({"sbatch", "--version"}).output) ? "=expedite" : "";
     for (const std::string& word : sbatch_options(submission))
@@ -88,15 +103,8 @@ class Slurm : public Scheduler {
     if (end.status != 0 && !is_over) throw slurm_error("cannot cancel job " + id, end);
   }
 
-  std::string log(const Submission& submission, int64_t most_bytes) override {
-    const fs::path file = submission.folder / kLogName;
-    std::error_code none;
-    if (!fs::exists(file, none)) return "";
-    const OpenFile log(file, O_RDONLY);
-    const auto size = static_cast<int64_t>(fs::file_size(file));
-    std::string text(static_cast<size_t>(std::min(size, most_bytes)), '\0');
-    text.resize(log.read_at(std::max<int64_t>(0, size - most_bytes), text));
-    return text;
+  std::string log(const fs::path& folder, int64_t most_bytes) override {
+    return end_of_file(folder / kLogName, most_bytes);
   }
 
  private:
@@ -105,11 +113,13 @@ class Slurm : public Scheduler {
     return parse_number<int64_t>(id) ? id : "";
   }
 
-  static std::string accepted(const std::string& id, const Submission& submission) {
-    if (submission.array.empty()) add_to_shared_queue(id, submission.name);
-    for (size_t i = 0; i < submission.array.size(); ++i)
-      add_to_shared_queue(id + "_" + std::to_string(i), submission.name);
-    return id;
+  static std::vector<std::string> accepted(const std::string& id, const Submission& submission) {
+    std::vector<std::string> ids;
+    for (size_t i = 0; i < submission.folders.size(); ++i) {
+      ids.push_back(is_array(submission) ? id + "_" + std::to_string(i) : id);
+      add_to_shared_queue(ids.back(), submission.name);
+    }
+    return ids;
   }
 
   // Asks until Slurm has answered more than once, because it may take the job a moment after the first
@@ -119,7 +129,7 @@ class Slurm : public Scheduler {
     for (int i = 0; i < kLooks * 3 && answers < kLooks; ++i) {
       if (i > 0) std::this_thread::sleep_for(kBetweenLooks);
       const CommandEnd end =
-          run_command({"squeue", "--me", "--noheader", "--states=all", "--name=" + name, "--format=%A"});
+          run_command({"squeue", "--me", "--noheader", "--states=all", "--name=" + name, "--format=%F"});
       if (end.status != 0) continue;
       ++answers;
       if (const std::string id = id_in(end.output); !id.empty()) return id;
@@ -146,17 +156,22 @@ bool can_expedite(std::string_view version) {
 std::vector<std::string> sbatch_options(const Submission& submission) {
   const Profile& profile = submission.resources;
   const int64_t workers = ranks_of(profile);
-  const bool is_array = !submission.array.empty();
-  std::vector<std::string> options{
-      "--parsable", "--job-name=" + submission.name, "--output=" + (submission.folder / kLogName).string(),
-      "--open-mode=append", "--chdir=" + submission.folder.string(),
-      "--nodes=" + std::to_string(profile.nodes), "--ntasks=" + std::to_string(workers),
-      // To the batch script alone, which tells the ranks when it is ready for their end.
-      "--signal=B:USR1@" + std::to_string(profile.signal_before),
-      submission.may_requeue ? kRequeue : "--no-requeue"};
+  const fs::path& folder = submission.folders.front();
+  // The log of an array's element is in the folder of its job, which only the script knows.
+  const std::string log = is_array(submission) ? "/dev/null" : (folder / kLogName).string();
+  std::vector<std::string> options{"--parsable",
+                                   "--job-name=" + submission.name,
+                                   "--output=" + log,
+                                   "--open-mode=append",
+                                   "--chdir=" + folder.string(),
+                                   "--nodes=" + std::to_string(profile.nodes),
+                                   "--ntasks=" + std::to_string(workers),
+                                   submission.may_requeue ? kRequeue : "--no-requeue"};
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) options.push_back(std::string(option) + "=" + value);
   };
+  // To the batch script alone, which tells the ranks when it is ready for their end.
+  if (!submission.on_each_worker) add("--signal", "B:USR1@" + std::to_string(profile.signal_before));
   if (workers % profile.nodes == 0) add("--ntasks-per-node", std::to_string(workers / profile.nodes));
   if (profile.cores > 0) add("--cpus-per-task", std::to_string(profile.cores));
   if (profile.gpus > 0) add("--gres", "gpu:" + std::to_string(profile.gpus));
@@ -170,7 +185,8 @@ std::vector<std::string> sbatch_options(const Submission& submission) {
     add("--dependency", "afterok:" + join(submission.after, ":"));
     options.emplace_back("--kill-on-invalid-dep=yes");
   }
-  if (is_array) add("--array", "0-" + std::to_string(submission.array.size() - 1));
+  if (submission.on_each_worker) options.emplace_back("--no-kill");
+  if (is_array(submission)) add("--array", "0-" + std::to_string(submission.folders.size() - 1));
   options.insert(options.end(), profile.options.begin(), profile.options.end());
   return options;
 }
@@ -189,21 +205,26 @@ std::string batch_script(const Submission& submission) {
     script += "export LD_LIBRARY_PATH=" + shell_word(path) + "\"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"\n";
   }
   std::string words;
-  for (const std::string& word : submission.command) words += (words.empty() ? "" : " ") + shell_word(word);
-  if (submission.array.empty()) return script + "exec " + words + "\n";
+  if (submission.on_each_worker) words = join(pool_words(profile), " ") + " ";
+  for (const std::string& word : submission.command) words += shell_word(word) + " ";
+  if (!is_array(submission))
+    return script + "exec " + words + shell_word(submission.folders.front().string()) + "\n";
   script += "folders=(\n";
-  for (const fs::path& folder : submission.array) script += "  " + shell_word(folder.string()) + "\n";
-  return script + ")\nexec " + words + " \"${folders[$SLURM_ARRAY_TASK_ID]}\"\n";
+  for (const fs::path& folder : submission.folders) script += "  " + shell_word(folder.string()) + "\n";
+  return script + ")\nfolder=${folders[$SLURM_ARRAY_TASK_ID]}\ncd \"$folder\" || exit 1\nexec >>\"$folder/" +
+         kLogName + "\" 2>&1\nexec " + words + "\"$folder\"\n";
 }
 
 std::vector<std::string> srun_words(const Profile& profile) {
   std::vector<std::string> words{"srun", "--kill-on-bad-exit=1", "--label",
                                  // Nodes that do not come must not be waited for without an end.
-                                 "--immediate=120", "--ntasks=" + std::to_string(ranks_of(profile))};
-  if (profile.cores > 0) words.push_back("--cpus-per-task=" + std::to_string(profile.cores));
+                                 "--immediate=45"};
+  add_size(words, profile);
   return words;
 }
 
-std::unique_ptr<Scheduler> make_slurm(const Profile&) { return std::make_unique<Slurm>(); }
+std::unique_ptr<Scheduler> make_slurm(const Profile&, const std::vector<std::string>&) {
+  return std::make_unique<Slurm>();
+}
 
 }  // namespace lockstep::cluster

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
 #include <optional>
 #include <poll.h>
@@ -14,6 +13,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
@@ -45,16 +45,11 @@ constexpr std::chrono::seconds kOrphanLimit{120};
 constexpr std::chrono::seconds kRequeueLimit{60};
 constexpr std::chrono::milliseconds kLookInterval{500};
 
-std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
 // Of an array the id of the element.
 std::string own_id() {
-  const std::string array = variable("SLURM_ARRAY_JOB_ID");
-  if (!array.empty()) return array + "_" + variable("SLURM_ARRAY_TASK_ID");
-  const std::string id = variable("SLURM_JOB_ID");
+  const std::string array = environment_variable("SLURM_ARRAY_JOB_ID");
+  if (!array.empty()) return array + "_" + environment_variable("SLURM_ARRAY_TASK_ID");
+  const std::string id = environment_variable("SLURM_JOB_ID");
   if (id.empty())
     throw Error(ErrorCode::invalid_option, "this program is no job of Slurm: SLURM_JOB_ID is not set",
                 "lockstep batch submits jobs");
@@ -254,7 +249,7 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
     return 0;
   }
   AttemptResult result{.attempt = jobs::begin_attempt(paths),
-                       .nodes = variable("SLURM_JOB_NODELIST"),
+                       .nodes = environment_variable("SLURM_JOB_NODELIST"),
                        .started = now_seconds()};
   say("attempt " + std::to_string(result.attempt) + " on " + result.nodes);
   const int signal = run_step(paths, spec, result, id, say);

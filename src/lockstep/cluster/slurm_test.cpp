@@ -25,7 +25,7 @@ using testing::Not;
 TEST(SlurmOptions, AskForMachinesAndForASignalBeforeTheEnd) {
   const auto options = sbatch_options(
       {.name = "digits-1",
-       .folder = "/jobs/1",
+       .folders = {"/jobs/1"},
        .resources = {.scheduler = "slurm", .partition = "gpu", .nodes = 2, .gpus = 2, .time = "30"},
        .after = {"7", "8"}});
   EXPECT_THAT(options, AllOf(Contains("--nodes=2"), Contains("--ntasks=4"), Contains("--ntasks-per-node=2"),
@@ -42,10 +42,33 @@ TEST(SlurmVersion, From25_11OnRequeuesAreExpedited) {
 }
 
 TEST(SlurmScript, QuotesWhatAShellWouldRead) {
-  const std::string script = batch_script(
-      {.name = "x", .command = {"/opt/lock step", "it's"}, .resources = {.environment = {"A=$(touch x)"}}});
+  const std::string script = batch_script({.name = "x",
+                                           .command = {"/opt/lock step"},
+                                           .folders = {"it's"},
+                                           .resources = {.environment = {"A=$(touch x)"}}});
   EXPECT_THAT(script, HasSubstr("export A='$(touch x)'"));
   EXPECT_THAT(script, HasSubstr("exec '/opt/lock step' 'it'\\''s'"));
+}
+
+TEST(SlurmScript, EachWorkerOfAPoolRunsTheCommandAndOutlivesTheOthers) {
+  const Submission pool{.name = "x",
+                        .command = {"/opt/program", "member"},
+                        .folders = {"/pools/1"},
+                        .resources = {.nodes = 2, .workers = 4, .cores = 3},
+                        .may_requeue = false,
+                        .on_each_worker = true};
+  EXPECT_THAT(sbatch_options(pool),
+              AllOf(Contains("--no-kill"), Contains("--no-requeue"), Not(Contains(HasSubstr("--signal")))));
+  EXPECT_THAT(batch_script(pool), HasSubstr("exec srun --no-kill --kill-on-bad-exit=0 --ntasks=4 "
+                                            "--cpus-per-task=3 /opt/program member /pools/1\n"));
+}
+
+TEST(SlurmScript, AnElementOfAnArrayHasItsOwnFolder) {
+  const Submission both{.name = "x", .command = {"run"}, .folders = {"/jobs/1", "/jobs/2"}};
+  EXPECT_THAT(sbatch_options(both), Contains("--array=0-1"));
+  const std::string script = batch_script(both);
+  EXPECT_THAT(script, HasSubstr("  /jobs/1\n  /jobs/2\n"));
+  EXPECT_THAT(script, HasSubstr("exec run \"$folder\""));
 }
 
 TEST(SlurmQueue, ReadsStatesAndReasons) {
@@ -97,7 +120,7 @@ class SlurmCommands : public testing::Test {
                : 0;
   }
   Submission submission() const {
-    return {.name = "one", .command = {"true"}, .folder = folder_, .resources = {}};
+    return {.name = "one", .command = {"true"}, .folders = {folder_}, .resources = {}};
   }
 
   const test::TemporaryFolder temporary_;
@@ -110,7 +133,7 @@ TEST_F(SlurmCommands, AJobThatSlurmTookAlthoughItsAnswerWasLostIsNotSubmittedTwi
           "echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; "
           "exit 1\n");
   program("squeue", "echo 41\n");
-  EXPECT_EQ(make_slurm({})->submit(submission()), "41");
+  EXPECT_EQ(make_slurm({}, {})->submit(submission()), std::vector<std::string>{"41"});
   EXPECT_EQ(calls("sbatch"), 1U);
 }
 
@@ -118,7 +141,7 @@ TEST_F(SlurmCommands, ARefusalIsToldAtOnce) {
   program("sbatch", "echo 'sbatch: error: invalid partition specified: gpuu' >&2; exit 1\n");
   program("squeue", "exit 1\n");
   try {
-    make_slurm({})->submit(submission());
+    make_slurm({}, {})->submit(submission());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::cluster);
@@ -131,7 +154,7 @@ TEST_F(SlurmCommands, ARefusalIsToldAtOnce) {
 TEST_F(SlurmCommands, ManyLooksAreOneSqueue) {
   program("squeue", "echo '7|RUNNING|None|node1|one'\n");
   for (int i = 0; i < 5; ++i) {
-    const auto standings = make_slurm({})->states({"7", "8"});
+    const auto standings = make_slurm({}, {})->states({"7", "8"});
     EXPECT_EQ(standings[0].phase, Phase::running);
     EXPECT_EQ(standings[1].phase, Phase::unknown);
   }
@@ -141,9 +164,9 @@ TEST_F(SlurmCommands, ManyLooksAreOneSqueue) {
 TEST_F(SlurmCommands, AJobJustSubmittedIsKnownBeforeTheNextSqueue) {
   program("squeue", "echo '7|RUNNING|None|node1|one'\n");
   program("sbatch", "cat > /dev/null; echo 12\n");
-  const auto slurm = make_slurm({});
+  const auto slurm = make_slurm({}, {});
   EXPECT_EQ(slurm->states({"12"})[0].phase, Phase::unknown);
-  EXPECT_EQ(slurm->submit(submission()), "12");
+  EXPECT_EQ(slurm->submit(submission()), std::vector<std::string>{"12"});
   EXPECT_EQ(slurm->states({"12"})[0].phase, Phase::queued);
   EXPECT_EQ(calls("squeue"), 1U);
 }
@@ -151,7 +174,7 @@ TEST_F(SlurmCommands, AJobJustSubmittedIsKnownBeforeTheNextSqueue) {
 TEST_F(SlurmCommands, WithoutSlurmTheErrorSaysSo) {
   ::setenv("PATH", folder_.c_str(), 1);
   try {
-    make_slurm({})->submit(submission());
+    make_slurm({}, {})->submit(submission());
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("login"));

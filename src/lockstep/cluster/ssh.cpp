@@ -37,7 +37,12 @@ std::vector<std::string> ssh_words(const SshCommand& command) {
                                  "ConnectTimeout=20",
                                  "-o",
                                  "ServerAliveInterval=15"};
-  if (const std::string folder = control_folder(); !folder.empty())
+  // Beside known_hosts; a version of ssh that does not know this goes by known_hosts alone.
+  if (!command.host_key.empty())
+    words.insert(words.end(), {"-o", "IgnoreUnknown=KnownHostsCommand", "-o",
+                               "KnownHostsCommand=/bin/echo %H " + command.host_key});
+  if (!command.shares_connection) words.insert(words.end(), {"-o", "ControlPath=none"});
+  if (const std::string folder = control_folder(); command.shares_connection && !folder.empty())
     words.insert(words.end(), {"-o", "ControlMaster=auto", "-o", "ControlPath=" + folder + "/%C", "-o",
                                "ControlPersist=60"});
   if (command.on_terminal) words.emplace_back("-t");

@@ -14,7 +14,9 @@ namespace lockstep::cluster {
 struct SshCommand {
   std::string login;
   std::vector<std::string> words;
+  std::string host_key{};  ///< the login node's, as in a profile; empty: known_hosts decides
   bool on_terminal = false;
+  bool shares_connection = true;  ///< false: one of its own, whose end is the command's
 };
 std::vector<std::string> ssh_words(const SshCommand& command);
 

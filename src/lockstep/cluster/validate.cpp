@@ -87,6 +87,9 @@ class Validation {
   }
 
   std::string look_at_machines() {
+    if (profile_.fast_multinode == "on" && profile_.gpus == 0)
+      throw Failure{"fast-multinode is on, and the profile asks for no GPU: NCCL sends between GPUs",
+                    "set \"gpus\" in the profile, or fast-multinode to auto or off"};
     const std::vector<Node> nodes = nodes_of(profile_);
     const auto is_up = [](const Node& node) {
       return node.state.find("down") == std::string::npos && node.state.find("drain") == std::string::npos &&
@@ -95,9 +98,12 @@ class Validation {
     if (nodes.empty())
       throw Failure{"there is no partition " + quote(profile_.partition), "sinfo lists the partitions"};
     const int64_t up = std::count_if(nodes.begin(), nodes.end(), is_up);
+    const auto out = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const Node& node) { return !is_up(node) && !node.reason.empty(); });
     if (up < profile_.nodes)
       throw Failure{"the profile wants " + with_commas(profile_.nodes) + " nodes, and " + with_commas(up) +
-                        " of " + std::to_string(nodes.size()) + " are up",
+                        " of " + std::to_string(nodes.size()) + " are up" +
+                        (out == nodes.end() ? "" : "; " + out->host + ": " + printable(out->reason)),
                     "lockstep cluster show lists them; ask for fewer, or wait until they are back"};
     return with_commas(up) + " of " + std::to_string(nodes.size()) +
            (nodes.size() == 1 ? " node is up" : " nodes are up");
@@ -118,12 +124,12 @@ class Validation {
         [&](const jobs::JobPaths& hidden) { write_file_atomic(hidden.profile(), to_json(profile_).dump()); });
     paths_ = paths;
     submission_ = {.name = name + "." + random_hex(4),
-                   .command = {profile_.program, profile_.scheduler + "-attempt", paths.folder.string()},
-                   .folder = paths.folder,
+                   .command = {profile_.program, profile_.scheduler + "-attempt"},
+                   .folders = {paths.folder},
                    .resources = profile_,
                    .may_requeue = false};
     is_over_ = false;
-    id_ = scheduler_->submit(submission_);
+    id_ = scheduler_->submit(submission_).front();
     return paths;
   }
 
@@ -160,7 +166,7 @@ class Validation {
     if (!fs::exists(paths_.attempt(), none))
       throw Failure{
           "the job ended and left nothing in " + paths_.folder.string() + ": " +
-              printable(scheduler_->log(submission_, 400)),
+              printable(scheduler_->log(paths_.folder, 400)),
           "set \"program\" to the path of lockstep on the nodes, and \"job-folder\" to a folder on a disk "
           "that they share"};
     const auto result = jobs::read_attempt(paths_, 1);
@@ -207,8 +213,10 @@ class Validation {
     for (const Json& size : parse_json(text.substr(start, text.find('\n', start) - start))) {
       if (size.at("bytes").get<int64_t>() != kShownSize) continue;
       const double seconds = size.at("all_reduce_seconds").get<double>();
+      const std::string transport = size.value("transport", "");
       return as_bytes(kShownSize) + " in " + fixed(seconds * 1e3, 1) + " ms, " +
-             as_bytes(static_cast<int64_t>(static_cast<double>(kShownSize) / seconds)) + "/s";
+             as_bytes(static_cast<int64_t>(static_cast<double>(kShownSize) / seconds)) + "/s, over " +
+             printable(transport);
     }
     throw Failure{"the measurement lacks " + as_bytes(kShownSize), ""};
   }

@@ -163,6 +163,7 @@ std::optional<Launch> read_launch(const Variable& variable) {
           : number_of(variable, "TORCHELASTIC_RESTART_COUNT", 0, std::numeric_limits<int32_t>::max());
   launch.interface = text_of(variable, "GLOO_SOCKET_IFNAME");
   launch.secret = secret_of(variable);
+  launch.needs_gpus = text_of(variable, "LOCKSTEP_FAST_MULTINODE") == "on" && launch.local_size < launch.size;
   if (variable("LOCKSTEP_LOST_STATUS") != nullptr)
     launch.lost_status = static_cast<int>(number_of(variable, "LOCKSTEP_LOST_STATUS", 1, 255));
   if (variable("LOCKSTEP_STOPPED_STATUS") != nullptr)

@@ -30,6 +30,8 @@ struct Launch {
   std::string secret{};
   /// LOCKSTEP_STOPPED_STATUS: exit status of a rank that a signal stopped; -1: 128 and the signal's number.
   int stopped_status = -1;
+  /// LOCKSTEP_FAST_MULTINODE=on: ranks of several machines must send gradients from GPU to GPU, or not train.
+  bool needs_gpus = false;
   int lost_status = 1;  ///< LOCKSTEP_LOST_STATUS: exit status of a rank that ends because another was lost
 };
 

@@ -176,7 +176,8 @@ struct MeetingPlace::Server {
   c10::intrusive_ptr<c10d::Store> store;
 };
 
-MeetingPlace::MeetingPlace() : address_("127.0.0.1"), secret_(random_hex(kSecretBytes)) {
+MeetingPlace::MeetingPlace(std::string address)
+    : address_(std::move(address)), secret_(random_hex(kSecretBytes)) {
   try {
     Descriptor socket = listen_at(address_, 0);
     port_ = port_of(socket);

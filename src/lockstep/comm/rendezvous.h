@@ -27,12 +27,12 @@ struct Joining {
 std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options = {},
                                          const Joining& how = {});
 
-/// The meeting place that a launcher serves, so that the end of a rank does not remove it: a store on the
-/// loopback, at a free port, while this object lives. Every user of the machine can reach it. Throws
-/// communication.
+/// The meeting place that a launcher serves, so that the end of a rank does not remove it: a store at an
+/// address of this machine and a free port, while this object lives. Everybody who reaches the address can
+/// reach it. Throws communication.
 class MeetingPlace {
  public:
-  MeetingPlace();
+  explicit MeetingPlace(std::string address = "127.0.0.1");
   ~MeetingPlace();
   MeetingPlace(const MeetingPlace&) = delete;
   MeetingPlace& operator=(const MeetingPlace&) = delete;

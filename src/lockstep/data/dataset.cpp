@@ -73,6 +73,12 @@ int64_t first_part_count(int64_t count, double share) {
   return std::clamp<int64_t>(std::llround(share * static_cast<double>(count)), 1, count - 1);
 }
 
+std::map<int64_t, std::vector<int64_t>> samples_of_labels(const Datastore& store) {
+  std::map<int64_t, std::vector<int64_t>> of_label;
+  for (int64_t i = 0; i < store.size(); ++i) of_label[store.label(i)].push_back(i);
+  return of_label;
+}
+
 }  // namespace
 
 BadImage::BadImage(std::string source, std::string reason, std::optional<Position> place)
@@ -135,13 +141,30 @@ std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions 
   });
 }
 
+// Samples are dealt to the folds in turn, label by label.
+std::pair<Dataset, Dataset> Dataset::split_fold(int64_t count, int64_t index, SplitOptions options) const {
+  if (count < 2 || count > size() || index < 0 || index >= count)
+    throw Error(ErrorCode::invalid_option,
+                "cannot take fold " + std::to_string(index + 1) + " of " + with_commas(count) + " folds of " +
+                    with_commas(size()) + " samples",
+                "use from 2 folds to as many as there are samples, numbered from 1");
+  std::vector<int64_t> rest, fold;
+  int64_t dealt = 0;
+  for (const auto& [label, indices] : samples_of_labels(*store_)) {
+    const auto drawn = permutation(
+        std::ssize(indices), seed_of({static_cast<uint64_t>(options.seed), static_cast<uint64_t>(label)}));
+    for (const int64_t position : drawn)
+      (dealt++ % count == index ? fold : rest).push_back(indices[static_cast<size_t>(position)]);
+  }
+  std::sort(rest.begin(), rest.end());
+  std::sort(fold.begin(), fold.end());
+  return {subset(std::move(rest)), subset(std::move(fold))};
+}
+
 std::pair<Dataset, Dataset> Dataset::split_labels(
     int64_t seed, const std::function<int64_t(int64_t, int64_t)>& taken) const {
-  std::map<int64_t, std::vector<int64_t>> of_label;
-  for (int64_t i = 0; i < size(); ++i) of_label[store_->label(i)].push_back(i);
-
   std::vector<int64_t> first, second;
-  for (const auto& [label, indices] : of_label) {
+  for (const auto& [label, indices] : samples_of_labels(*store_)) {
     const auto count = static_cast<int64_t>(indices.size());
     const auto drawn =
         permutation(count, seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(label)}));

@@ -161,6 +161,12 @@ class Dataset {
   /// would remain for the rest.
   std::pair<Dataset, Dataset> split_by_count(int64_t count, SplitOptions options = {}) const;
 
+  /// Two parts: all samples but fold `index` (from 0) of `count` folds, and that fold. Each sample is in one
+  /// fold, drawn with the seed. Folds differ by one sample at most, and so do the samples of a label in them:
+  /// the sizes are those of scikit-learn's StratifiedKFold. Both parts keep the order of the whole. Throws
+  /// invalid_option for fewer than two folds, more than there are samples, and an index outside [0, count).
+  std::pair<Dataset, Dataset> split_fold(int64_t count, int64_t index, SplitOptions options = {}) const;
+
  private:
   /// For each label, the first part takes as many samples as taken(label, number of its samples) returns.
   std::pair<Dataset, Dataset> split_labels(int64_t seed,

@@ -118,6 +118,35 @@ TEST(Split, TakesACountOfEachLabel) {
   EXPECT_EQ(refusal(0), "a split cannot take 0 samples of each class\n  hint: use 1 or more");
 }
 
+// The sizes are those of StratifiedKFold(3) of scikit-learn for these labels.
+TEST(Split, DealsEachSampleToOneFold) {
+  std::vector<int64_t> labels(7, 0);
+  labels.insert(labels.end(), 5, 1);
+  labels.insert(labels.end(), 4, 2);
+  const Dataset whole(std::make_shared<Labelled>(labels));
+  const std::vector<std::vector<int64_t>> counts{{3, 1, 2}, {2, 2, 1}, {2, 2, 1}};
+  std::multiset<int> held_out;
+  for (int64_t fold = 0; fold < 3; ++fold) {
+    const auto [rest, part] = whole.split_fold(3, fold, {.seed = 4});
+    EXPECT_EQ(rest.size() + part.size(), whole.size());
+    std::vector<int64_t> of_label(3);
+    for (int64_t i = 0; i < part.size(); ++i) {
+      ++of_label[static_cast<size_t>(part.store().label(i))];
+      held_out.insert(part.store().read(i).pixels[0]);
+    }
+    EXPECT_EQ(of_label, counts[static_cast<size_t>(fold)]);
+    EXPECT_EQ(part.store().listing_hash(),
+              whole.split_fold(3, fold, {.seed = 4}).second.store().listing_hash());
+    EXPECT_NE(part.store().listing_hash(),
+              whole.split_fold(3, fold, {.seed = 5}).second.store().listing_hash());
+  }
+  EXPECT_EQ(held_out.size(), labels.size());
+  EXPECT_EQ(std::set<int>(held_out.begin(), held_out.end()).size(), labels.size());
+  EXPECT_THROW(whole.split_fold(1, 0), Error);
+  EXPECT_THROW(whole.split_fold(17, 0), Error);
+  EXPECT_THROW(whole.split_fold(3, 3), Error);
+}
+
 TEST(Split, RepeatsBySeedAndKeepsOneOfEachLabelOnBothSides) {
   const Dataset whole(std::make_shared<Labelled>(std::vector<int64_t>{0, 0, 1, 1, 1, 2, 2, 2, 2, 2}));
   EXPECT_EQ(whole.split(0.5, {.seed = 1}).first.store().listing_hash(),

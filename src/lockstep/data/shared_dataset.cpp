@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/internal/mapped_file.h"
@@ -20,6 +21,16 @@ constexpr const char* kName = "the memory of a dataset that processes share";
 
 // Precedes the samples: the length of the description, and the description as CBOR.
 using Length = uint64_t;
+
+Descriptor make_memory() {
+  Descriptor memory(::memfd_create("lockstep-dataset", MFD_CLOEXEC));
+  if (!memory) throw errno_error(errno, "make", kName);
+  return memory;
+}
+
+std::string path_of(pid_t process, const Descriptor& memory) {
+  return "/proc/" + std::to_string(process) + "/fd/" + std::to_string(memory.get());
+}
 
 void write_at(int file, int64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -177,8 +188,7 @@ class SharedSamples : public Datastore {
 SharedDataset::SharedDataset(const Dataset& dataset) {
   if (dataset.empty()) return;
   const Datastore& store = dataset.store();
-  memory_ = Descriptor(::memfd_create("lockstep-dataset", MFD_CLOEXEC));
-  if (!memory_) throw errno_error(errno, "make", kName);
+  memory_ = make_memory();
   Json description{{"files", description_of_files(store)}};
   const bool by_value = description["files"].is_null();
   if (by_value) description["samples"] = describe_samples(store);
@@ -199,9 +209,9 @@ SharedDataset::SharedDataset(const Dataset& dataset) {
   }
 }
 
-std::string SharedDataset::path() const {
-  return memory_ ? "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory_.get()) : "";
-}
+std::string SharedDataset::path() const { return memory_ ? path_of(::getpid(), memory_) : ""; }
+
+std::string SharedDataset::bytes() const { return memory_ ? read_file(path()) : ""; }
 
 Dataset open_shared(const std::string& path) {
   if (path.empty()) return {};
@@ -221,6 +231,13 @@ Dataset open_shared(const std::string& path) {
   if (!description.at("files").is_null()) return open_files(description["files"]);
   return Dataset(std::make_shared<SharedSamples>(
       file, status.st_size, static_cast<int64_t>(sizeof length + length), description.at("samples")));
+}
+
+Dataset open_shared_bytes(std::string_view bytes) {
+  if (bytes.empty()) return {};
+  const Descriptor memory = make_memory();
+  write_at(memory.get(), 0, bytes);
+  return open_shared(path_of(::getpid(), memory));
 }
 
 }  // namespace lockstep::data

@@ -1,7 +1,8 @@
-// A dataset for other processes of this machine and user, such as the workers of a pool of processes.
+// A dataset for other processes, such as the workers of a pool of processes.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/data/datastore.h"
@@ -16,8 +17,11 @@ class SharedDataset {
   /// Throws what reading a sample throws, and io.
   explicit SharedDataset(const Dataset& dataset);
 
-  /// The description with which another process opens the dataset; empty for an empty dataset.
+  /// With which another process of this machine and user opens the dataset; empty for an empty dataset.
   std::string path() const;
+  /// With which a process of any machine does, if that has the image folder at the same path; empty for an
+  /// empty dataset. Throws io.
+  std::string bytes() const;
 
  private:
   Descriptor memory_;
@@ -26,5 +30,7 @@ class SharedDataset {
 /// The same samples, labels, classes and listing in the same order. Throws corrupt_data if an image folder
 /// has changed; not_found or io if the dataset no longer exists.
 Dataset open_shared(const std::string& path);
+/// From SharedDataset::bytes. Throws the same.
+Dataset open_shared_bytes(std::string_view bytes);
 
 }  // namespace lockstep::data

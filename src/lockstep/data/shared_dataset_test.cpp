@@ -39,6 +39,7 @@ void expect_same(const Datastore& there, const Datastore& here) {
 void expect_same_over_there(const Dataset& dataset) {
   const SharedDataset shared(dataset);
   expect_same(open_shared(shared.path()).store(), dataset.store());
+  expect_same(open_shared_bytes(shared.bytes()).store(), dataset.store());
 }
 
 void write_image(const std::filesystem::path& path, char level) {
@@ -86,6 +87,8 @@ TEST(SharedDataset, NoneIsNone) {
   const SharedDataset shared{Dataset()};
   EXPECT_EQ(shared.path(), "");
   EXPECT_TRUE(open_shared("").empty());
+  EXPECT_TRUE(open_shared_bytes(shared.bytes()).empty());
+  EXPECT_THROW(open_shared_bytes("GET / HTTP/1.1\r\n\r\n"), Error);
 }
 
 }  // namespace

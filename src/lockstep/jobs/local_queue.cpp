@@ -236,19 +236,14 @@ void LocalQueue::set_limits(const QueueLimits& limits) const {
   write_file_quick(folder_ / "limits.json", to_json(all).dump() + "\n");
 }
 
-JobPaths LocalQueue::submit(const JobSpec& spec, const Fill& fill) const {
-  // A client that dies between the two leaves a sign, at which others look for its job.
-  const fs::path intent = folder_ / (kIntent + random_hex(8));
-  make_empty(intent);
-  try {
-    JobPaths paths = make_job(root_, spec, fill);
-    make_empty(folder_ / "waiting" / entry_name(spec.priority, paths.id()));
-    ::unlink(intent.c_str());
-    return paths;
-  } catch (...) {
-    ::unlink(intent.c_str());
-    throw;
-  }
+LocalQueue::Making::Making(const LocalQueue& queue) : sign_(queue.folder_ / (kIntent + random_hex(8))) {
+  make_empty(sign_);
+}
+
+LocalQueue::Making::~Making() { ::unlink(sign_.c_str()); }
+
+void LocalQueue::add(const JobPaths& paths) const {
+  make_empty(folder_ / "waiting" / entry_name(read_spec(paths).priority, paths.id()));
 }
 
 void LocalQueue::end_here(const JobPaths& paths, AttemptEnd end, const std::string& reason) const {
@@ -340,7 +335,7 @@ void LocalQueue::wake(const std::vector<std::string>& program) const {
   }
   std::vector<std::string> words = program;
   words.push_back(root_.string());
-  launch::start_detached({.program = words.front(), .words = words}, folder_ / "log");
+  launch::start_detached({.program = words.front(), .words = words}, log_file());
 }
 
 void LocalQueue::run(const std::vector<std::string>& program) {

@@ -39,8 +39,23 @@ class LocalQueue {
   /// 0: as before.
   void set_limits(const QueueLimits& limits) const;
 
-  /// Makes a job and puts it into the queue. It starts at the next wake.
-  JobPaths submit(const JobSpec& spec, const Fill& fill = {}) const;
+  /// While it exists, others know that jobs are being made here. Whoever finds that its process is gone looks
+  /// for a job that was made and not put into the queue.
+  class Making {
+   public:
+    explicit Making(const LocalQueue& queue);
+    ~Making();
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+
+   private:
+    std::filesystem::path sign_;
+  };
+
+  /// Puts a job into the queue. It starts at the next wake.
+  void add(const JobPaths& paths) const;
+  /// What the processes that run jobs have to say.
+  std::filesystem::path log_file() const { return folder_ / "log"; }
   /// Makes a job start again that is over. Returns false if it is not over.
   bool requeue(const JobPaths& paths) const;
   /// Ends a job, and waits until it is over. Returns false if it was over before.

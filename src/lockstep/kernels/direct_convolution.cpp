@@ -1,3 +1,4 @@
+// The operators of convolutions. Long because they share the calls and their checks.
 #include "lockstep/kernels/direct_convolution.h"
 
 #include <algorithm>
@@ -370,6 +371,13 @@ at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& i
   return convolve({input, module.weight, bias, numbers(options.stride()), numbers(*padding),
                    numbers(options.dilation()), groups},
                   &joined);
+}
+
+at::Tensor convolution_relu(torch::nn::Conv2dImpl& module, const at::Tensor& input) {
+  if (at::GradMode::is_enabled()) return module.forward(input).relu_();
+  at::Tensor whole;
+  at::Tensor output = joined_convolution(module, input, {whole, 0, module.options.out_channels()});
+  return whole.defined() ? output : output.relu_();
 }
 
 struct DirectConvolutions::Included {

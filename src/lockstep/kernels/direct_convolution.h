@@ -20,6 +20,9 @@ namespace lockstep::kernels {
 at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input,
                               const JoinedImages& joined);
 
+/// relu(module(input)). Without gradients, our kernels compute both in one pass.
+at::Tensor convolution_relu(torch::nn::Conv2dImpl& module, const at::Tensor& input);
+
 /// While it lives and is enabled, LibTorch's operators on this thread, and so all modules, use our kernels if
 /// they support the arguments and are faster. at::conv2d needs one group, no dilation, and float32 images on
 /// a CPU, or autocast to bfloat16; its output has the input's order of memory. The others take float32 and

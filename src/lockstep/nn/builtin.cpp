@@ -48,6 +48,7 @@ const std::vector<BuiltinNetwork>& builtin_networks() {
   static const std::vector<BuiltinNetwork> networks{
       {"alexnet", alexnet, kImageNet},
       {"alexnet_2012", alexnet_2012, {3, 227, 227, 1000}},
+      {"conv_classifier", conv_classifier, {12, 1, 1, 9, 29}},
       {"digits_cnn", digits_cnn, {1, 28, 28, 10}},
       {"lenet", lenet, {1, 28, 28, 10}},
       {"lstm_classifier", lstm_classifier, {12, 1, 1, 9, 29}},

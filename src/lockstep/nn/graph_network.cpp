@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <ATen/ops/full.h>
+#include <c10/util/accumulate.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
@@ -56,7 +57,10 @@ class GraphNetwork : public torch::nn::Module {
   at::Tensor forward_part(const at::Tensor& input, size_t begin, size_t end) const {
     std::vector<at::Tensor> slots(slot_count_);
     slots[begin == 0 ? 0 : steps_[begin - 1].output] = preferred_layout(input);
-    for (size_t i = begin; i < end; ++i) take_step(steps_[i], slots);
+    for (size_t i = begin; i < end; ++i) {
+      take_step(steps_[i], slots);
+      tell(i, slots);
+    }
     return slots[steps_[end - 1].output];
   }
 
@@ -66,7 +70,13 @@ class GraphNetwork : public torch::nn::Module {
     return output;
   }
 
+  void observe(LayerObserver observer) { observer_ = std::move(observer); }
+
  private:
+  void tell(size_t step, const std::vector<at::Tensor>& slots) const {
+    if (observer_) observer_(step, slots[steps_[step].output]);
+  }
+
   static std::vector<at::Tensor> take_inputs(const Step& step, std::vector<at::Tensor>& slots) {
     std::vector<at::Tensor> taken;
     for (const size_t input : step.inputs) taken.push_back(slots[input]);
@@ -93,9 +103,11 @@ class GraphNetwork : public torch::nn::Module {
                  std::vector<at::Tensor>& hidden_state) const {
     std::vector<at::Tensor> after, slots(slot_count_);
     slots[0] = input;
-    for (const Step& step : steps_) {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
       if (!step.layer.forward_sequence) {
         take_step(step, slots);
+        tell(i, slots);
         continue;
       }
       const std::vector<at::Tensor> taken = take_inputs(step, slots);
@@ -105,6 +117,7 @@ class GraphNetwork : public torch::nn::Module {
           begin, begin + static_cast<std::ptrdiff_t>(hidden_state.empty() ? 0 : step.hidden_state_count));
       slots[step.output] = step.layer.forward_sequence(taken[0], times, own);
       after.insert(after.end(), own.begin(), own.end());
+      tell(i, slots);
     }
     hidden_state = std::move(after);
     return slots[steps_.back().output];
@@ -112,6 +125,7 @@ class GraphNetwork : public torch::nn::Module {
 
   std::vector<Step> steps_;
   size_t slot_count_;
+  LayerObserver observer_;
 };
 
 /// Registers each layer's module under its path, and creates the modules in between.
@@ -149,18 +163,14 @@ std::vector<size_t> use_counts(const LayerGraph& graph) {
   return counts;
 }
 
-/// For each ReLU that is the only reader of a layer, the layer that can be computed in one pass with it;
-/// kInputIndex for all others.
-std::vector<size_t> fused_into(const LayerGraph& graph, const GraphPlan& plan,
-                               const std::vector<size_t>& uses) {
-  std::vector<size_t> targets(graph.layers.size(), kInputIndex);
-  for (size_t i = 0; i < graph.layers.size(); ++i) {
-    const size_t from = graph.layers[i].inputs.front();
-    if (graph.layers[i].type->name == "relu" && from != kInputIndex && uses[from] == 1 &&
-        plan.layers[from].build_with_relu)
-      targets[i] = from;
-  }
-  return targets;
+/// The layer before a ReLU that can be computed in one pass with it; kInputIndex for any other layer.
+size_t fusible_layer(const LayerGraph& graph, const GraphPlan& plan, const std::vector<size_t>& uses,
+                     size_t layer) {
+  const size_t from = graph.layers[layer].inputs.front();
+  return graph.layers[layer].type->name == "relu" && from != kInputIndex && uses[from] == 1 &&
+                 plan.layers[from].build_with_relu
+             ? from
+             : kInputIndex;
 }
 
 /// For each layer, whether it is a ReLU that its only reader may compute after itself, because all inputs of
@@ -222,8 +232,16 @@ void place_joined(const LayerGraph& graph, const GraphPlan& plan, const std::vec
 std::vector<PlacedLayer> build_layers(const LayerGraph& graph, const GraphPlan& plan, size_t observed) {
   std::vector<size_t> uses = use_counts(graph);
   if (observed != kInputIndex) ++uses[observed];  // an observer counts as a reader
-  const std::vector<size_t> fused = fused_into(graph, plan, uses);
+  std::vector<size_t> fused(graph.layers.size(), kInputIndex);
+  const auto fuse = [&](auto&& wanted) {
+    for (size_t i = 0; i < graph.layers.size(); ++i) {
+      const size_t from = fusible_layer(graph, plan, uses, i);
+      if (from != kInputIndex && wanted(i, plan.layers[from])) fused[i] = from;
+    }
+  };
+  fuse([](size_t, const LayerPlan& from) { return !from.readers_take_relu; });
   const std::vector<bool> joined = joined_by_readers(graph, plan, uses, fused);
+  fuse([&](size_t relu, const LayerPlan&) { return !joined[relu]; });
   std::vector<bool> has_relu(graph.layers.size());
   for (size_t i = 0; i < graph.layers.size(); ++i) {
     const auto& inputs = graph.layers[i].inputs;
@@ -301,8 +319,17 @@ std::vector<InstanceLayer> instance_layers(const LayerGraph& graph, const GraphP
   std::vector<InstanceLayer> layers;
   for (size_t i = 0; i < graph.order.size(); ++i) {
     const LayerPlan& planned = plan.layers[graph.order[i]];
-    layers.push_back({graph.layers[graph.order[i]].name, planned.random, planned.keeps_shards_apart,
-                      planned.needs_whole_sequences, earliest[i + 1] >= i + 1});
+    layers.push_back({.name = graph.layers[graph.order[i]].name,
+                      .random = planned.random,
+                      .keeps_shards_apart = planned.keeps_shards_apart,
+                      .needs_whole_sequences = planned.needs_whole_sequences,
+                      .ends_part = earliest[i + 1] >= i + 1,
+                      .output_count = c10::multiply_integers(planned.output)});
+  }
+  for (const size_t index : graph.order) {
+    for (const size_t input : graph.layers[index].inputs) {
+      if (input != kInputIndex) layers[place[input]].read_by.push_back(graph.layers[index].name);
+    }
   }
   return layers;
 }
@@ -327,7 +354,8 @@ Instance build_graph(const LayerGraph& graph, const GraphPlan& plan, size_t obse
           instance_layers(graph, plan),
           [network](const at::Tensor& input, size_t begin, size_t end) {
             return network->forward_part(input, begin, end);
-          }};
+          },
+          [network](LayerObserver observer) { network->observe(std::move(observer)); }};
 }
 
 }  // namespace lockstep::nn

@@ -242,8 +242,8 @@ TEST(Graph, UnknownNetworksGetTheNearest) {
   EXPECT_THAT(
       error_of([] { find_network("transformer"); }),
       HasSubstr(
-          "built-in networks are alexnet, alexnet_2012, digits_cnn, lenet, lstm_classifier, mlp, "
-          "mobilenet_v2, resnet9, resnet9_small, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
+          "built-in networks are alexnet, alexnet_2012, conv_classifier, digits_cnn, lenet, lstm_classifier, "
+          "mlp, mobilenet_v2, resnet9, resnet9_small, resnet18, resnet50, squeezenet, squeezenet1_1, vgg16"));
 }
 
 }  // namespace

@@ -103,6 +103,8 @@ struct LayerPlan {
   std::function<BuiltLayer(bool overwrite)> build{};
   bool relu_may_precede = false;  ///< a ReLU of all inputs equals a ReLU of the output, as for a maximum
   std::function<BuiltLayer()> build_with_relu{};  ///< optional: the layer and the ReLU after it as one
+  bool readers_take_relu =
+      false;  ///< a reader that computes the ReLU after itself goes before build_with_relu
 };
 
 /// A row of the table in builtin.cpp.

@@ -60,9 +60,14 @@ struct InstanceLayer {
   bool random = false;  ///< draws random numbers in training
   bool keeps_shards_apart =
       false;  ///< accepts several shards in one batch, or says when it does not: shards_together.h
-  bool needs_whole_sequences = false;  ///< a sequence cut into pieces would give other outputs
-  bool ends_part = false;              ///< later layers need only its output, and nothing from before it
+  bool needs_whole_sequences = false;     ///< a sequence cut into pieces would give other outputs
+  bool ends_part = false;                 ///< later layers need only its output, and nothing from before it
+  std::vector<std::string> read_by = {};  ///< layers that have its output as their input
+  int64_t output_count = 0;               ///< numbers in its output for one sample, of the longest sequence
 };
+
+/// Receives the output of each layer as soon as forward has made it; layer: its place in Instance::layers.
+using LayerObserver = std::function<void(size_t layer, const at::Tensor& output)>;
 
 /// One instance: the module that owns parameters and buffers, and its forward function [b,C,H,W] -> logits
 /// [b,classes].
@@ -76,6 +81,8 @@ struct Instance {
   /// For a layer graph of images: runs layers[begin] to layers[end - 1] on the output of the layer before
   /// them.
   std::function<at::Tensor(const at::Tensor& input, size_t begin, size_t end)> forward_part = {};
+  /// For a layer graph: from now on, forward in any form tells the observer; an empty one ends that.
+  std::function<void(LayerObserver)> observe = {};
   bool channels_last =
       false;  ///< for a user's module: `forward` passes images channels last, see module_instance.h
   std::vector<std::shared_ptr<torch::nn::Module>> held =

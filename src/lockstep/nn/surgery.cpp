@@ -1,6 +1,7 @@
 #include "lockstep/nn/surgery.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "lockstep/base/error.h"
@@ -187,6 +188,34 @@ Surgery with_new_head(const Network& network, const NetworkInput& input, int64_t
                         layers_in(json)[head][outputs_option(*graph.layers[head].type)] = "classes";
                         return {read_network(json, network.name()), {graph.layers[head].name}, {}};
                       });
+}
+
+Surgery with_new_layers(const Network& network, const NetworkInput& input,
+                        const std::vector<std::string>& patterns, const NamedTensors& trained) {
+  Surgery surgery{network, {}, {}};
+  std::set<std::string> known, used, dropped;
+  for (const LayerRow& row : inspect_network(network, input).rows) {
+    if (row.learnables.empty() && row.states.empty()) continue;
+    known.insert(row.name);
+    bool is_new = false;
+    for (const std::string& pattern : patterns) {
+      if (!covers(pattern, row.name)) continue;
+      used.insert(pattern);
+      is_new = true;
+    }
+    if (is_new) surgery.fresh.push_back(row.name);
+  }
+  for (const std::string& pattern : patterns) {
+    if (!used.contains(pattern))
+      refuse_surgery("network " + in_quotes(network.name()) + " has no layer with weights that " +
+                         in_quotes(pattern) + " covers",
+                     "lockstep network show lists its layers");
+  }
+  for (const auto& [name, tensor] : trained) {
+    const std::string layer = name.substr(0, name.rfind('.'));
+    if (!known.contains(layer) && dropped.insert(layer).second) surgery.dropped.push_back(layer);
+  }
+  return surgery;
 }
 
 }  // namespace lockstep::nn

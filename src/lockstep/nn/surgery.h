@@ -7,6 +7,7 @@
 
 #include "lockstep/base/json.h"
 #include "lockstep/nn/network.h"
+#include "lockstep/nn/safetensors.h"
 
 namespace lockstep::nn {
 
@@ -35,6 +36,12 @@ struct Surgery {
 /// remaining output is an image, global average pooling comes before it. Throws invalid_option for C++
 /// modules, and if the remaining layers do not have a single output.
 Surgery with_new_head(const Network& network, const NetworkInput& input, int64_t drop_layers = 0);
+
+/// The network as it is, for weights that were trained in another one: the layers that the patterns cover
+/// (see covers) are initialized again, and layers that only `trained` has are dropped. Throws invalid_option
+/// for a pattern that covers no layer with weights.
+Surgery with_new_layers(const Network& network, const NetworkInput& input,
+                        const std::vector<std::string>& patterns, const NamedTensors& trained);
 
 /// The name of the layer that with_new_head initializes again.
 std::string head_of(const Network& network);

@@ -83,6 +83,26 @@ TEST(Surgery, LayersAtTheEndAreDropped) {
   EXPECT_EQ(list.network.make({1, 28, 28, 10}).module->named_parameters().contains("0.weight"), true);
 }
 
+TEST(Surgery, WeightsOfAnotherNetworkFillTheLayersThatAreNotNew) {
+  const Network drawn = read_network(Json::parse(R"({"layers": [
+    {"name": "0", "type": "conv2d", "filters": 20, "kernel": 5}, {"name": "1", "type": "batch_norm"},
+    {"name": "small", "type": "conv2d", "filters": 4, "kernel": 1}, {"name": "flatten", "type": "flatten"},
+    {"name": "head", "type": "linear", "features": "classes"}]})"),
+                                     "drawn");
+  const NetworkInput input{1, 28, 28, 3};
+  const Instance trained = find_network("digits_cnn").make({1, 28, 28, 10});
+  const Surgery surgery = with_new_layers(drawn, input, {"small", "he*"}, state_of(*trained.module));
+  EXPECT_THAT(surgery.fresh, ElementsAre("small", "head"));
+  EXPECT_THAT(surgery.dropped, ElementsAre("3", "4", "6", "7", "10"));
+  const Instance instance = surgery.network.make(input);
+  load_state(*instance.module, {state_of(*trained.module), {}}, "old",
+             {.fresh = surgery.fresh, .dropped = surgery.dropped});
+  EXPECT_TRUE(at::equal(instance.module->named_parameters()["0.weight"],
+                        trained.module->named_parameters()["0.weight"]));
+  EXPECT_THAT(error_of([&] { with_new_layers(drawn, input, {"flatten"}, {}); }),
+              HasSubstr("no layer with weights that \"flatten\" covers"));
+}
+
 TEST(Surgery, FrozenLayersTakeNoGradientAndStayInEvaluation) {
   Instance instance = find_network("resnet18").make({3, 32, 32, 5});
   freeze(instance, {"conv1", "bn1", "layer1", "layer2"});

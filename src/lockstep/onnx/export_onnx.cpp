@@ -5,9 +5,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/version.h"
+#include "lockstep/nn/folded_batch_norm.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/graph_plan.h"
-#include "lockstep/onnx/internal/folded_batch_norm.h"
 #include "lockstep/onnx/internal/layer_writers.h"
 #include "lockstep/onnx/internal/write_model.h"
 
@@ -76,7 +76,7 @@ Json options_for(const nn::GraphLayer& layer, const nn::NetworkInput& input) {
   return options;
 }
 
-void check_tensors(const nn::GraphLayer& layer, const nn::LayerPlan& plan, const LayerTensors& tensors) {
+void check_tensors(const nn::GraphLayer& layer, const nn::LayerPlan& plan, const nn::LayerTensors& tensors) {
   for (const auto* planned : {&plan.learnables, &plan.states}) {
     for (const nn::TensorPlan& tensor : *planned) {
       const at::Tensor& has = tensors.at(layer.name, tensor.name);
@@ -93,10 +93,10 @@ std::string write_layers(GraphBuilder& graph, const TrainedNetwork& trained, con
                          const std::string& first) {
   const nn::LayerGraph layers = nn::read_graph(trained.network.spec());
   const nn::GraphPlan plan = nn::plan_graph(layers, trained.input);
-  LayerTensors tensors(trained.state);
+  nn::LayerTensors tensors(trained.state);
   for (const size_t index : layers.order) check_tensors(layers.layers[index], plan.layers[index], tensors);
-  const std::vector<bool> folded =
-      options.fold_batch_norm ? fold_batch_norms(layers, tensors) : std::vector<bool>(layers.layers.size());
+  const std::vector<bool> folded = options.fold_batch_norm ? nn::fold_batch_norms(layers, tensors)
+                                                           : std::vector<bool>(layers.layers.size());
   const nn::Shape input_shape =
       trained.input.time_steps > 0
           ? nn::Shape{trained.input.channels, trained.input.time_steps}

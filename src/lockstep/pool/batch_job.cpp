@@ -14,9 +14,11 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile.h"
+#include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/surroundings.h"
+#include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/session.h"
 
 namespace lockstep::pool {
@@ -28,16 +30,6 @@ using jobs::JobState;
 
 constexpr std::chrono::milliseconds kJobInterval{100};
 constexpr double kSecondsBetweenJobWakes = 2;
-
-std::string this_program() {
-  std::error_code code;
-  const fs::path program = fs::read_symlink("/proc/self/exe", code);
-  if (code) throw errno_error(code.value(), "find", "this program");
-  return program.string();
-}
-
-// A program that was built again may have another task of the name.
-std::string build_of(const std::string& program) { return as_hex(hash_of(read_file(program))); }
 
 fs::path input_folder(const JobPaths& paths) { return paths.folder / "input"; }
 fs::path output_folder(const JobPaths& paths, int64_t attempt) {
@@ -112,7 +104,7 @@ bool AnyBatchJob::wait(std::chrono::milliseconds timeout) const {
     if (seconds > woken + kSecondsBetweenJobWakes) {  // its runner may have been killed
       const jobs::LocalQueue queue(paths_.folder.parent_path());
       queue.tidy();
-      queue.wake({this_program(), kRunnerArgument});
+      queue.wake({program_path(), kRunnerArgument});
       woken = seconds;
     }
     std::this_thread::sleep_for(kJobInterval);
@@ -122,7 +114,7 @@ bool AnyBatchJob::wait(std::chrono::milliseconds timeout) const {
 
 void AnyBatchJob::wait() const { wait(std::chrono::hours(24 * 365)); }
 
-bool AnyBatchJob::cancel() const { return jobs::LocalQueue(paths_.folder.parent_path()).cancel(paths_); }
+bool AnyBatchJob::cancel() const { return cluster::cancel_job(paths_, {program_path(), kRunnerArgument}); }
 
 std::string AnyBatchJob::diary() const {
   const fs::path file = paths_.diary(jobs::newest_attempt(paths_));
@@ -147,7 +139,7 @@ Packet AnyBatchJob::result() const {
 }
 
 JobPaths submit_task(const std::string& task, const Packet& input, const BatchOptions& options) {
-  const std::string program = this_program();
+  const std::string program = program_path();
   const cluster::NamedProfile profile = cluster::Profiles::of_user().find(options.profile);
   if (profile.profile.scheduler != "local")
     throw Error(
@@ -156,7 +148,7 @@ JobPaths submit_task(const std::string& task, const Packet& input, const BatchOp
         "use .profile = \"local\", or lockstep batch --profile " + profile.name + " -- PROGRAM");
   const jobs::Surroundings here = jobs::surroundings_here();
   const jobs::JobSpec spec{.name = options.name.empty() ? task : options.name,
-                           .command = {program, kJobArgument, task, build_of(program)},
+                           .command = {program, kJobArgument, task, build_of_program()},
                            .working_folder = fs::current_path().string(),
                            .secrets = here.secrets,
                            .profile = profile.name,
@@ -167,12 +159,13 @@ JobPaths submit_task(const std::string& task, const Packet& input, const BatchOp
                            .after = options.after,
                            .requeue = options.requeue,
                            .submitted = now_seconds()};
-  const jobs::LocalQueue queue(jobs::jobs_folder());
-  JobPaths paths = queue.submit(spec, [&](const JobPaths& hidden) {
+  const fs::path root = jobs::jobs_folder();
+  const jobs::LocalQueue::Making sign{jobs::LocalQueue(root)};
+  JobPaths paths = jobs::make_job(root, spec, [&](const JobPaths& hidden) {
     jobs::write_variables(hidden, here);
     write_packet(input_folder(hidden), input);
   });
-  queue.wake({program, kRunnerArgument});
+  cluster::submit_jobs({paths}, {.runner = {program, kRunnerArgument}});
   return paths;
 }
 
@@ -186,7 +179,7 @@ int run_job_task(Session& session, const TaskTable& tasks) {
     throw Error(ErrorCode::invalid_option, std::string(kJobArgument) + " is for jobs alone");
   const JobPaths paths{folder};
   try {
-    if (build_of(this_program()) != words[kBuild])
+    if (build_of_program() != words[kBuild])
       throw Error(ErrorCode::invalid_option, "the program was built again after the job was submitted",
                   "submit the job again");
     const Pool pool = session.open_pool({.workers = jobs::read_spec(paths).workers});
@@ -201,7 +194,7 @@ int run_job_task(Session& session, const TaskTable& tasks) {
 }
 
 void run_job_runner(const std::string& root) {
-  jobs::LocalQueue(root).run({this_program(), kRunnerArgument});
+  jobs::LocalQueue(root).run({program_path(), kRunnerArgument});
 }
 
 Packet Pool::run_packed(const AnyTask& task, const Packet& input) const {

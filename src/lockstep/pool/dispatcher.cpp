@@ -53,8 +53,7 @@ std::vector<WorkerInfo> Dispatcher::workers() const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const SlotState state = slots_[i].state;
     WorkerInfo& info =
-        infos.emplace_back(make_worker_info(static_cast<int64_t>(i), crew_ == nullptr ? -1 : crew_->gpu(i)));
-    info.process = crew_ == nullptr ? 0 : crew_->process(i);
+        infos.emplace_back(crew_ == nullptr ? WorkerInfo{.index = static_cast<int64_t>(i)} : crew_->info(i));
     info.ready = state == SlotState::idle || state == SlotState::busy;
     info.busy = state == SlotState::busy;
   }
@@ -95,7 +94,7 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
   Later later;
   {
     const std::lock_guard lock(mutex_);
-    if (closing_) throw pool_is_closed();
+    if (closing_ || !open_) throw pool_is_closed();
     call->number = next_call_++;
     call->record = std::make_shared<CallRecord>(weak_from_this(), call->number);
     pending_.push_back(call);
@@ -126,7 +125,7 @@ void Dispatcher::schedule(Later& later) {
     pending_.pop_front();
     try {
       // Not earlier, because it takes a descriptor, and there may be more waiting calls than descriptors.
-      if (call->results.size() > 1)
+      if (call->results.size() > 1 && crew_->shares_memory())
         call->group = comm::GroupMemory::make(static_cast<int64_t>(call->results.size()));
     } catch (const Error& error) {
       call->cause = error;
@@ -154,7 +153,8 @@ void Dispatcher::assign(const CallPointer& call) {
                           .group = call->group,
                           .gpus = gpus,
                           .credits = call->queue == nullptr ? 0 : call->queue->capacity(),
-                          .stop_asked = call->stop_asked});
+                          .stop_asked = call->stop_asked,
+                          .words = rank == 0 ? call->words : std::vector<std::string>{}});
     ++rank;
   }
 }
@@ -195,6 +195,17 @@ void Dispatcher::ask_to_stop(int64_t number) {
     }
   }
   run(later);
+}
+
+void Dispatcher::say(int64_t number, std::string word) {
+  const std::lock_guard lock(mutex_);
+  if (const auto waiting = find_pending(number); waiting != pending_.end()) {
+    (*waiting)->words.push_back(std::move(word));
+  } else if (const auto found = running_.find(number); found != running_.end()) {
+    for (const size_t worker : found->second->at_work) {
+      if (slots_[worker].rank == 0) return crew_->say(worker, number, std::move(word));
+    }
+  }
 }
 
 void Dispatcher::ready(size_t worker) {
@@ -251,6 +262,13 @@ void Dispatcher::lost(size_t worker, const Error& error, bool for_good) {
     changed_.notify_all();
   }
   run(later);
+}
+
+bool Dispatcher::expires() {
+  const std::lock_guard lock(mutex_);
+  if (!pending_.empty() || !running_.empty()) return false;
+  open_ = false;
+  return true;
 }
 
 // The worker has no order any more; `note` says what its order came to.

@@ -51,6 +51,10 @@ void CallRecord::cancel() const {
   if (const auto pool = pool_.lock()) pool->cancel(number_);
 }
 
+void CallRecord::say(std::string word) const {
+  if (const auto pool = pool_.lock()) pool->say(number_, std::move(word));
+}
+
 void CallRecord::ask_to_stop() const {
   if (const auto pool = pool_.lock()) pool->ask_to_stop(number_);
 }
@@ -101,6 +105,7 @@ bool AnyFuture::wait(std::chrono::milliseconds timeout) const { return call_->wa
 std::optional<Error> AnyFuture::error() const { return call_->error(); }
 void AnyFuture::cancel() const { call_->cancel(); }
 void AnyFuture::ask_to_stop() const { call_->ask_to_stop(); }
+void AnyFuture::say(std::string word) const { call_->say(std::move(word)); }
 const std::vector<std::any>& AnyFuture::results() const { return call_->results(); }
 
 std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures,

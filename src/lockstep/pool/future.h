@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -44,6 +45,9 @@ class AnyFuture {
   /// effect on a call that has ended. spmd waits for its end in the client: to use this, start the task by
   /// parfeval with as many workers.
   void ask_to_stop() const;
+  /// Says a word to rank 0 of the call, which hears it with Worker::next_word; also before the call begins.
+  /// No effect on a call that has ended.
+  void say(std::string word) const;
 
  protected:
   /// Waits for the end; returns the ranks' results. Throws the error of the call.

@@ -4,16 +4,21 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lockstep/base/describe.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/local_socket.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/comm/rank_word.h"
+#include "lockstep/launch/process.h"
+#include "lockstep/pool/internal/pipe_stream.h"
+#include "lockstep/pool/internal/pool_member.h"
 #include "lockstep/pool/internal/process_worker.h"
 
 namespace lockstep::pool {
@@ -22,7 +27,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kWord = "pool";
-constexpr const char* kOneMachine = "the ranks of a pool must run on one machine";
+constexpr const char* kSecretNeeded =
+    "ranks on several machines need a secret: start them with lockstep run --hosts or lockstep batch, or set "
+    "LOCKSTEP_SECRET for all of them";
 constexpr std::chrono::seconds kLook{1};  // to see ranks that report why they cannot come
 constexpr size_t kNameBytes = 16;
 
@@ -50,18 +57,33 @@ std::string name_of_rank(size_t rank, pid_t process) {
   return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + ")";
 }
 
-Channel reach_rank_0(const comm::Launch& launch, const comm::Waiting& waiting, pid_t& process) {
-  const Json word =
-      Json::parse(comm::read_rank_word(launch, kWord, waiting), nullptr, /*allow_exceptions=*/false);
+// Rank 0 is the client, so another process is the member in its place.
+pid_t start_member(const PoolPlace& place) {
+  const auto ends = socket_ends();
+  const pid_t process = launch::start_process({.program = "/proc/self/exe",
+                                               .words = {program_path(), kMemberArgument, kPlaceOnInput},
+                                               .input = ends[1].get()});
+  const std::string text = to_json(place).dump();
+  if (::send(ends[0].get(), text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
+    throw errno_error(errno, "tell", "rank 0's worker where its pool is");
+  return process;
+}
+
+Json word_of_rank_0(const comm::Launch& launch, const comm::Waiting& waiting) {
+  Json word = Json::parse(comm::read_rank_word(launch, kWord, waiting), nullptr, /*allow_exceptions=*/false);
   if (!word.is_object())
     throw Error(ErrorCode::communication, "what rank 0 said of its socket cannot be read");
+  return word;
+}
+
+Channel reach_rank_0(const comm::Launch& launch, const Json& word, pid_t& process) {
   Descriptor socket = connect_to_name(word.value("name", ""));
   if (!socket) {
     const std::string reason = "rank " + std::to_string(launch.rank) + " on " + host_name() +
                                " cannot reach rank 0 on " + word.value("host", "?") + ": " +
                                std::strerror(errno);
     comm::answer_rank_word(launch, kWord, reason);
-    throw Error(ErrorCode::communication, reason, kOneMachine);
+    throw Error(ErrorCode::communication, reason, kSecretNeeded);
   }
   process = peer_of_same_user(socket);
   if (process == 0)
@@ -75,6 +97,39 @@ Channel reach_rank_0(const comm::Launch& launch, const comm::Waiting& waiting, p
 
 LaunchedRanks::LaunchedRanks(const comm::Launch& launch, const comm::Waiting& waiting)
     : ranks_(static_cast<size_t>(launch.size)) {
+  if (launch.local_size < launch.size && !launch.secret.empty()) {
+    wait_on_several(launch, waiting);
+  } else {
+    wait_on_one_machine(launch, waiting);
+  }
+}
+
+void LaunchedRanks::wait_on_several(const comm::Launch& launch, const comm::Waiting& waiting) {
+  const auto tell = [&](const std::string& text) {
+    if (waiting.tell) waiting.tell(text);
+  };
+  line_ =
+      std::make_shared<ClusterLine>(PoolRequest{.launched = launch.size}, std::vector<std::string>{}, tell);
+  const PoolPlace place = line_->place();
+  member_ = start_member(place);
+  const comm::RankWord word(launch, kWord, Json{{"place", to_json(place)}, {"host", host_name()}}.dump(),
+                            waiting);
+  comm::Patience patience(waiting);
+  while (!line_->wait_until_open(kLook)) {
+    word.keep();
+    const auto missing = [&] {
+      return "rank " + std::to_string(line_->first_missing()) + " of " + std::to_string(launch.size);
+    };
+    if (const auto reason = word.answer()) throw Error(ErrorCode::communication, *reason);
+    if (patience.is_over())
+      throw Error(ErrorCode::communication,
+                  missing() + " did not come to rank 0 within " + patience.limit_text(),
+                  "does the launcher start the same program on all ranks?");
+    patience.tell([&] { return "waiting for " + missing(); });
+  }
+}
+
+void LaunchedRanks::wait_on_one_machine(const comm::Launch& launch, const comm::Waiting& waiting) {
   ranks_.front().process = ::getpid();
   const std::string name = "lockstep-" + random_hex(kNameBytes);
   const Descriptor listening = listen_at_name(name);
@@ -87,7 +142,7 @@ LaunchedRanks::LaunchedRanks(const comm::Launch& launch, const comm::Waiting& wa
     if (Clock::now() < next_look) continue;
     next_look = Clock::now() + kLook;
     word.keep();
-    if (const auto reason = word.answer()) throw Error(ErrorCode::communication, *reason, kOneMachine);
+    if (const auto reason = word.answer()) throw Error(ErrorCode::communication, *reason, kSecretNeeded);
     const auto missing = [&] {
       return "rank " + std::to_string(first_missing()) + " of " + std::to_string(launch.size);
     };
@@ -106,6 +161,8 @@ LaunchedRanks::~LaunchedRanks() {
     rank.channel->put({.header = {{"kind", "end"}}});
     rank.channel->flush();
   }
+  line_ = nullptr;
+  if (member_ > 0) launch::wait_for_end(member_);
 }
 
 int64_t LaunchedRanks::first_missing() const {
@@ -145,24 +202,38 @@ PoolOptions LaunchedRanks::resolve(PoolOptions asked) const {
 StartedProcess LaunchedRanks::enlist(size_t rank) {
   if (rank == 0) return start_worker_process({});
   Rank& launched = ranks_[rank];
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw errno_error(errno, "make", "a socket for a rank");
-  Descriptor own(ends[0]);
-  launched.channel->put({.header = {{"kind", "work"}}, .descriptor = Descriptor(ends[1])});
+  auto ends = socket_ends();
+  launched.channel->put({.header = {{"kind", "work"}}, .descriptor = std::move(ends[1])});
   if (!launched.channel->flush())
     throw Error(ErrorCode::communication,
                 name_of_rank(rank, launched.process) + " on " + host_name() + " died");
   return {.id = launched.process,
           .name = name_of_rank(rank, launched.process),
-          .socket = std::move(own),
+          .host = host_name(),
+          .socket = std::move(ends[0]),
           .errors = {},
-          .is_child = false};
+          .output = {},
+          .kill = [process = launched.process] { ::kill(process, SIGKILL); },
+          .end = [] { return std::string("died"); },
+          .can_be_replaced = false};
 }
 
+namespace {
+
+void work_as_member(const Json& word, const comm::Launch& launch) {
+  PoolPlace place;
+  read_json(word.at("place"), place, "the place of a pool");
+  if (run_pool_member(place, launch) != 0)
+    throw Error(ErrorCode::cancelled, "rank 0 on " + word.value("host", "?") + " died");
+}
+
+}  // namespace
+
 void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting) {
+  const Json word = word_of_rank_0(launch, waiting);
+  if (word.contains("place")) return work_as_member(word, launch);
   pid_t client = 0;
-  Channel channel = reach_rank_0(launch, waiting, client);
+  Channel channel = reach_rank_0(launch, word, client);
   channel.put({.header = {{"kind", "rank"}, {"rank", launch.rank}}});
   channel.flush();
   const std::string farewell = name_of_rank(0, client) + " on " + host_name() + " died";

@@ -7,6 +7,7 @@ namespace lockstep::pool {
 int64_t Pool::size() const { return dispatcher_->size(); }
 bool Pool::is_open() const { return dispatcher_->is_open(); }
 bool Pool::is_whole() const { return dispatcher_->is_whole(); }
+bool Pool::is_on_this_machine() const { return dispatcher_->is_on_this_machine(); }
 std::vector<WorkerInfo> Pool::workers() const { return dispatcher_->workers(); }
 
 void Pool::close() const {

@@ -107,6 +107,8 @@ class Pool {
   bool is_open() const;
   /// False if a worker could not be replaced: calls with that many workers fail.
   bool is_whole() const;
+  /// Whether its workers are on this machine, and can open what its processes share.
+  bool is_on_this_machine() const;
   std::vector<WorkerInfo> workers() const;
   /// Cancels all calls. Waits for the tasks of threads to return; processes are ended after 2 s.
   void close() const;

@@ -17,6 +17,10 @@ enum class PoolKind { threads, processes };
 constexpr std::array<const char*, 2> enum_names(PoolKind) { return {"threads", "processes"}; }
 
 struct PoolOptions {
+  /// Where the workers run (lockstep cluster list). "local" is this machine. On a cluster they are processes
+  /// of a job that is submitted for the pool, and `gpus` is the scheduler's to choose. Empty: the user's
+  /// default profile, or this machine if a kind of threads or GPUs are asked for.
+  std::string profile{};
   /// Threads share the client's memory and accept lambdas; processes survive each other's crashes; empty: the
   /// kind of the open pool, else threads.
   std::optional<PoolKind> kind{};

@@ -152,6 +152,20 @@ TEST_P(AnyPool, WhoIsAskedToStopGivesItsResult) {
   EXPECT_EQ(other.get().size, 1);
 }
 
+TEST_P(AnyPool, RankZeroHearsWhatTheClientSays) {
+  const Pool three = pool(3);
+  const auto first = three.parfeval(listen_task, {}, {.workers = 3});
+  const auto second = three.parfeval(listen_task, {}, {.workers = 3});
+  second.say("before it began");
+  for (const char* word : {"one", "two", "end"}) first.say(word);
+  EXPECT_THAT(first.get().words, ElementsAre("one", "two"));
+  second.say("later");
+  second.say("end");
+  EXPECT_THAT(second.get().words, ElementsAre("before it began", "later"));
+  second.say("too late");
+  three.parfeval(listen_task).cancel();
+}
+
 TEST_P(AnyPool, QueueKeepsEachSendersOrderAndIsEmptyAtTheEnd) {
   std::vector<std::vector<int64_t>> got(3);
   const DataQueue<Note> queue(

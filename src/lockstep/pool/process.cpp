@@ -12,8 +12,12 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
+#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/process.h"
+#include "lockstep/pool/internal/pipe_stream.h"
 
 namespace lockstep::pool {
 namespace {
@@ -22,32 +26,36 @@ constexpr size_t kTailBytes = 4096;
 constexpr size_t kMostLastLines = 5;
 constexpr std::chrono::milliseconds kEndingTime{300};
 
+}  // namespace
+
 std::string program_path() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
   return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : "lockstep-worker";
 }
 
-}  // namespace
+std::string build_of_program() { return as_hex(hash_of(read_file("/proc/self/exe"))); }
 
-StartedProcess start_worker_process(const std::vector<std::string>& environment) {
-  std::array<int, 2> sockets{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0)
-    throw errno_error(errno, "start", "a worker process");
-  Descriptor own_socket(sockets[0]);
-  const Descriptor its_socket(sockets[1]);
-  launch::Pipe errors = launch::make_pipe();
+StartedProcess start_worker_process(const std::vector<std::string>& environment, WorkerOutput output) {
+  auto sockets = socket_ends();
+  launch::Pipe errors = launch::make_pipe(), printed;
+  if (output == WorkerOutput::captured) printed = launch::make_pipe();
   const pid_t process = launch::start_process(
       {.program =
            "/proc/self/exe",  // not its path: a program that was rebuilt meanwhile would be another one
        .words = {program_path(), kWorkerArgument, std::to_string(::getpid())},
        .environment = environment,
+       .output = printed.writing ? printed.writing.get() : launch::kInherited,
        .errors = errors.writing.get(),
-       .passed = its_socket.get()});
+       .passed = sockets[1].get()});
   return {.id = process,
           .name = "worker process " + std::to_string(process),
-          .socket = std::move(own_socket),
-          .errors = std::move(errors.reading)};
+          .host = host_name(),
+          .socket = std::move(sockets[0]),
+          .errors = std::move(errors.reading),
+          .output = std::move(printed.reading),
+          .kill = [process] { ::kill(process, SIGKILL); },
+          .end = [process] { return end_of(process); }};
 }
 
 std::string end_of(pid_t process) {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
@@ -12,7 +11,6 @@
 #include <thread>
 #include <unistd.h>
 
-#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/crew.h"
@@ -33,11 +31,9 @@ constexpr milliseconds kClosingTime{2000};
 constexpr int64_t kMostFailedStarts = 3;
 
 struct Member {
-  pid_t process = 0;
-  std::string name{};
-  bool is_child = true;
+  uint64_t start = 0;  ///< which of the crew's starts it is; 0: none yet
+  StartedProcess process{};
   std::unique_ptr<Channel> channel;
-  Descriptor errors{};
   LastWords last_words{};
   bool is_ready = false;
   uint64_t received = 0;  ///< bytes at the last look
@@ -45,18 +41,20 @@ struct Member {
   int64_t failed_starts = 0;  ///< in a row
   int64_t call = -1;
   bool gone = false;  ///< not started again
+  std::string place() const { return process.name + " on " + process.host; }
 };
 
 class ProcessCrew : public Crew {
  public:
-  ProcessCrew(const PoolOptions& options, std::vector<int64_t> gpus, GetProcess get_process,
+  ProcessCrew(const PoolOptions& options, std::vector<int64_t> gpus, ProcessSource source,
               CrewListener& listener)
       : Crew(std::move(gpus)),
         listener_(listener),
         options_(options),
-        get_process_(std::move(get_process)),
+        source_(std::move(source)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         members_(workers()),
+        starts_(workers()),
         processes_(workers()) {
     if (!wake_) throw errno_error(errno, "make", "an event");
     thread_ = std::thread([this] { serve(); });
@@ -69,8 +67,12 @@ class ProcessCrew : public Crew {
   void ask_to_stop(size_t worker, int64_t call) override {
     tell(worker, {{"kind", "ask_to_stop"}, {"call", call}});
   }
+  void say(size_t worker, int64_t call, std::string word) override {
+    tell(worker, {{"kind", "say"}, {"call", call}, {"word", std::move(word)}});
+  }
   void credit(size_t worker, int64_t call) override { tell(worker, {{"kind", "credit"}, {"call", call}}); }
-  pid_t process(size_t worker) const override { return processes_[worker].load(); }
+  WorkerInfo info(size_t worker) const override;
+  bool shares_memory() const override { return source_.meeting == nullptr; }
   bool is_worker_thread() const override { return false; }
   void close() override;
 
@@ -79,17 +81,19 @@ class ProcessCrew : public Crew {
     size_t worker = 0;
     Frame frame;
     int64_t begins = -1;  ///< the call that begins on the worker with this command
-    pid_t process = 0;    ///< the process that it is for, not one that replaces it
+    uint64_t start = 0;   ///< the process that it is for, not one that replaces it
   };
   void give(Command command);
   void tell(size_t worker, Json header) { give({.worker = worker, .frame = {.header = std::move(header)}}); }
 
   void serve();
+  bool is_idle_for_too_long(Clock::time_point now);
   void start(size_t worker);
   void start_missing();
   void take_commands();
   void wait_for_something();
   void look_after(size_t worker, Clock::duration passed);
+  static void read_errors(Member& member);
   void read_frames(size_t worker);
   void answer(size_t worker, Frame frame);
   void bury(size_t worker, const std::string& how, ErrorCode code);
@@ -97,13 +101,16 @@ class ProcessCrew : public Crew {
 
   CrewListener& listener_;
   const PoolOptions options_;
-  const GetProcess get_process_;
+  const ProcessSource source_;
   const Descriptor wake_;
   std::vector<Member> members_;
+  std::vector<std::atomic<uint64_t>> starts_;
   std::vector<std::atomic<pid_t>> processes_;
+  Clock::time_point last_call_ = Clock::now();
   std::mutex mutex_;
   std::vector<Command> commands_;
   bool closing_ = false;
+  bool was_idle_ = false, have_started_ = false;
   std::thread thread_;
 };
 
@@ -129,20 +136,22 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"call", order.call},
                          {"task", order.work->name},
                          {"rank", order.rank},
-                         {"size", order.group == nullptr ? 1 : order.group->size()},
+                         {"size", order.gpus.size()},
                          {"credits", order.credits},
                          {"stop_asked", order.stop_asked},
+                         {"words", order.words},
                          {"gpus", order.gpus},
                          {"worker", worker},
                          {"input", order.work->input.fields}},
               .bytes = order.work->input.bytes};
+  if (order.gpus.size() > 1 && source_.meeting) frame.header["meeting"] = source_.meeting(worker);
   if (order.group != nullptr)
     frame.descriptor = Descriptor(::fcntl(order.group->descriptor(), F_DUPFD_CLOEXEC, 0));
   give({.worker = worker, .frame = std::move(frame), .begins = order.call});
 }
 
 void ProcessCrew::give(Command command) {
-  command.process = processes_[command.worker].load();
+  command.start = starts_[command.worker].load();
   {
     const std::lock_guard lock(mutex_);
     commands_.push_back(std::move(command));
@@ -175,20 +184,39 @@ void ProcessCrew::serve() {
     last = now;
     take_commands();
     for (size_t worker = 0; worker < members_.size(); ++worker) look_after(worker, passed);
+    was_idle_ = is_idle_for_too_long(now) && listener_.expires();
+    if (was_idle_) break;
   }
   end_all();
 }
 
+bool ProcessCrew::is_idle_for_too_long(Clock::time_point now) {
+  // Workers that are still starting are not idle.
+  have_started_ = have_started_ || std::all_of(members_.begin(), members_.end(),
+                                               [](const Member& member) { return member.is_ready; });
+  if (!have_started_ ||
+      std::any_of(members_.begin(), members_.end(), [](const Member& member) { return member.call >= 0; }))
+    last_call_ = now;
+  return source_.idle_limit.count() > 0 && now - last_call_ > source_.idle_limit;
+}
+
+WorkerInfo ProcessCrew::info(size_t worker) const {
+  WorkerInfo info =
+      source_.info ? source_.info(worker) : make_worker_info(static_cast<int64_t>(worker), gpu(worker));
+  info.process = processes_[worker].load();
+  return info;
+}
+
 void ProcessCrew::start(size_t worker) {
-  StartedProcess started = get_process_(worker);
+  StartedProcess started = source_.start(worker);
   Member& member = members_[worker];
-  member = {.process = started.id,
-            .name = std::move(started.name),
-            .is_child = started.is_child,
-            .channel = std::make_unique<Channel>(std::move(started.socket)),
-            .errors = std::move(started.errors),
+  auto channel = std::make_unique<Channel>(std::move(started.socket));
+  member = {.start = member.start + 1,
+            .process = std::move(started),
+            .channel = std::move(channel),
             .failed_starts = member.failed_starts};
-  processes_[worker] = started.id;
+  processes_[worker] = member.process.id;
+  starts_[worker] = member.start;
 }
 
 void ProcessCrew::start_missing() {
@@ -213,7 +241,7 @@ void ProcessCrew::take_commands() {
   }
   for (Command& command : commands) {
     Member& member = members_[command.worker];
-    if (member.channel == nullptr || member.process != command.process) continue;
+    if (member.channel == nullptr || member.start != command.start) continue;
     if (command.begins >= 0) member.call = command.begins;
     member.channel->put(std::move(command.frame));
   }
@@ -225,7 +253,7 @@ void ProcessCrew::wait_for_something() {
     if (member.channel == nullptr) continue;
     waits.push_back({member.channel->socket(),
                      static_cast<short>(member.channel->has_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
-    if (member.errors) waits.push_back({member.errors.get(), POLLIN, 0});
+    if (member.process.errors) waits.push_back({member.process.errors.get(), POLLIN, 0});
   }
   ::poll(waits.data(), waits.size(), static_cast<int>(kTick.count()));
   uint64_t count = 0;
@@ -235,7 +263,7 @@ void ProcessCrew::wait_for_something() {
 void ProcessCrew::look_after(size_t worker, Clock::duration passed) {
   Member& member = members_[worker];
   if (member.channel == nullptr) return;
-  if (member.errors && !member.last_words.read(member.errors.get())) member.errors = Descriptor();
+  read_errors(member);
   member.channel->flush();
   try {
     read_frames(worker);
@@ -246,12 +274,18 @@ void ProcessCrew::look_after(size_t worker, Clock::duration passed) {
   if (member.channel->closed()) return bury(worker, "", ErrorCode::communication);
   const bool spoke = member.channel->received() != member.received;
   member.received = member.channel->received();
-  member.silent = spoke ? Clock::duration(0) : member.silent + passed;
+  const bool waits = member.process.is_waiting && member.process.is_waiting();
+  member.silent = spoke || waits ? Clock::duration(0) : member.silent + passed;
   const milliseconds most = member.is_ready ? options_.silence : options_.start_time;
   if (member.silent > most)
     bury(worker,
          "said nothing for " + shortest(static_cast<double>(most.count()) / 1000) + " s and was ended",
          ErrorCode::communication);
+}
+
+void ProcessCrew::read_errors(Member& member) {
+  Descriptor& errors = member.process.errors;
+  if (errors && !member.last_words.read(errors.get())) errors = Descriptor();
 }
 
 void ProcessCrew::read_frames(size_t worker) {
@@ -265,6 +299,9 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
   if (kind == "ready") {
     member.is_ready = true;
     member.failed_starts = 0;
+    const auto process = frame.header.at("process").get<pid_t>();
+    if (member.process.id == 0) member.process.name += " (process " + std::to_string(process) + ")";
+    processes_[worker] = process;
     return listener_.ready(worker);
   }
   const auto call = frame.header.at("call").get<int64_t>();
@@ -279,7 +316,7 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
         {.result = Packet{.fields = std::move(frame.header.at("value")), .bytes = std::move(frame.bytes)}});
   if (kind != "failure") throw Error(ErrorCode::corrupt_data, "it speaks of \"" + kind + "\"");
   Error error = error_of(frame.header.at("error"));
-  error.add_context("in " + member.name + " on " + host_name());
+  error.add_context("in " + member.place());
   listener_.ended(worker, call, {.error = std::move(error)});
 }
 
@@ -287,16 +324,16 @@ void ProcessCrew::answer(size_t worker, Frame frame) {
 // looked after, because starting takes time and no loss should be reported late because of it.
 void ProcessCrew::bury(size_t worker, const std::string& how, ErrorCode code) {
   Member& member = members_[worker];
-  if (!how.empty()) ::kill(member.process, SIGKILL);
-  const std::string end = member.is_child ? end_of(member.process) : "died";
-  if (member.errors) member.last_words.read(member.errors.get());
-  Error error(code, member.name + " on " + host_name() + " " + (how.empty() ? end : how));
+  if (!how.empty()) member.process.kill();
+  const std::string end = member.process.end();
+  read_errors(member);
+  Error error(code, member.place() + " " + (how.empty() ? end : how));
   if (const std::string words = member.last_words.text(); !words.empty())
     error.add_context("its last output: " + words);
   if (!member.is_ready) ++member.failed_starts;
-  if (!member.is_child) member.failed_starts = kMostFailedStarts;
+  if (!member.process.can_be_replaced) member.failed_starts = kMostFailedStarts;
   member.channel = nullptr;
-  member.errors = Descriptor();
+  member.process.errors = Descriptor();
   member.call = -1;
   member.gone = member.failed_starts >= kMostFailedStarts;
   listener_.lost(worker, error, member.gone);
@@ -316,32 +353,33 @@ void ProcessCrew::end_all() {
     wait_for_something();
     for (Member& member : members_) {
       if (member.channel == nullptr) continue;
-      if (member.errors && !member.last_words.read(member.errors.get())) member.errors = Descriptor();
+      read_errors(member);
       member.channel->flush();
       try {
         member.channel->receive();  // results that nobody waits for
       } catch (const Error&) {
-        ::kill(member.process, SIGKILL);
+        member.process.kill();
       }
       if (member.channel->closed()) {
-        end_of(member.process);
+        member.process.end();
         member.channel = nullptr;
       }
     }
   }
   for (Member& member : members_) {
     if (member.channel == nullptr) continue;
-    ::kill(member.process, SIGKILL);
-    end_of(member.process);
+    member.process.kill();
+    member.process.end();
     member.channel = nullptr;
   }
+  if (source_.closed) source_.closed(was_idle_);
 }
 
 }  // namespace
 
 std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus,
-                                        GetProcess get_process, CrewListener& listener) {
-  return std::make_unique<ProcessCrew>(options, std::move(gpus), std::move(get_process), listener);
+                                        ProcessSource source, CrewListener& listener) {
+  return std::make_unique<ProcessCrew>(options, std::move(gpus), std::move(source), listener);
 }
 
 }  // namespace lockstep::pool

@@ -220,5 +220,16 @@ TEST(Processes, ClosingEndsTasksThatDoNotListen) {
   EXPECT_EQ(future.state(), FutureState::cancelled);
 }
 
+TEST(Processes, TheProfileLocalIsThisMachine) {
+  const Pool two = open(PoolKind::processes, 2);
+  EXPECT_TRUE(two.is_on_this_machine());
+  session->open_pool({.profile = "local", .quiet = true});
+  EXPECT_TRUE(two.is_open()) << "nothing else was asked for";
+  const Error error = error_from([] { session->open_pool({.profile = "nowhere", .quiet = true}); });
+  EXPECT_EQ(error.code(), ErrorCode::not_found);
+  EXPECT_THAT(error.message(), HasSubstr("nowhere"));
+  EXPECT_TRUE(two.is_open()) << "it is kept when another one cannot be opened";
+}
+
 }  // namespace
 }  // namespace lockstep::pool

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <mutex>
 #include <poll.h>
@@ -21,17 +22,20 @@
 #include <ATen/Parallel.h>
 
 #include "lockstep/comm/gpu_communicator.h"
+#include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/credits.h"
 #include "lockstep/pool/internal/crew.h"
 #include "lockstep/pool/internal/failure.h"
 #include "lockstep/pool/internal/process.h"
+#include "lockstep/pool/words.h"
 
 namespace lockstep::pool {
 namespace {
 
 constexpr std::chrono::milliseconds kBeat{250};
+constexpr std::chrono::seconds kMeetingTime{60};
 
 struct ProcessJob {
   Frame frame;
@@ -39,10 +43,12 @@ struct ProcessJob {
   std::stop_source stop;
   std::stop_source asked;  ///< requested by Future::ask_to_stop
   Credits credits;
+  std::shared_ptr<Words> words;
   explicit ProcessJob(Frame begin)
       : frame(std::move(begin)),
         call(frame.header.at("call").get<int64_t>()),
-        credits(frame.header.at("credits").get<int64_t>()) {
+        credits(frame.header.at("credits").get<int64_t>()),
+        words(std::make_shared<Words>(frame.header.at("words").get<std::vector<std::string>>())) {
     if (frame.header.at("stop_asked").get<bool>()) asked.request_stop();
   }
 };
@@ -59,19 +65,41 @@ int64_t gpu_of(const Json& header) {
   return header.at("gpus").at(header.at("rank").get<size_t>()).get<int64_t>();
 }
 
-std::unique_ptr<comm::Communicator> communicator_for(ProcessJob& job) {
-  const Json& header = job.frame.header;
-  const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
-  if (header.at("size").get<int64_t>() == 1) return comm::make_communicator(options);
+// The ranks may be on several machines.
+std::unique_ptr<comm::Communicator> join_ranks(const Json& header, int64_t size,
+                                               const comm::CommunicatorOptions& options) {
+  const Json& place = header.at("meeting");
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  return comm::join_group({.rank = header.at("rank").get<int64_t>(),
+                           .size = size,
+                           .address = place.at("address").get<std::string>(),
+                           .port = place.at("port").get<uint16_t>(),
+                           .agent_store = true,
+                           .attempt = header.at("call").get<int64_t>(),
+                           .interface = interface == nullptr ? "" : interface,
+                           .secret = place.at("secret").get<std::string>()},
+                          options, {.waiting = {.limit = kMeetingTime}});
+}
+
+std::unique_ptr<comm::Communicator> share_memory(ProcessJob& job, const comm::CommunicatorOptions& options) {
   if (!job.frame.descriptor)
     throw Error(ErrorCode::io, "the memory of its group did not reach a worker",
                 "raise the limit of open files (ulimit -n)");
-  const auto rank = header.at("rank").get<int64_t>();
-  auto host = comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()), rank, options);
+  return comm::make_communicator(comm::GroupMemory::open(job.frame.descriptor.release()),
+                                 job.frame.header.at("rank").get<int64_t>(), options);
+}
+
+std::unique_ptr<comm::Communicator> communicator_for(ProcessJob& job) {
+  const Json& header = job.frame.header;
+  const comm::CommunicatorOptions options{.stop = job.stop.get_token()};
+  const auto size = header.at("size").get<int64_t>();
+  if (size == 1) return comm::make_communicator(options);
+  const bool is_on_cluster = header.contains("meeting");
+  auto host = is_on_cluster ? join_ranks(header, size, options) : share_memory(job, options);
   const auto gpus = header.at("gpus").get<std::vector<int64_t>>();
   const std::set<int64_t> distinct(gpus.begin(), gpus.end());
-  if (distinct.contains(-1) || distinct.size() < gpus.size())
-    return host;  // NCCL does not link two processes on one GPU
+  // NCCL does not link two processes on one GPU. On a cluster equal numbers are GPUs of different machines.
+  if (distinct.contains(-1) || (!is_on_cluster && distinct.size() < gpus.size())) return host;
   const std::shared_ptr<comm::Communicator> shared = std::move(host);
   auto link = comm::link_gpus_at_first_use(shared, gpu_of(header), options);
   return comm::make_gpu_communicator({shared, std::move(link)}, options);
@@ -116,7 +144,7 @@ class ProcessWorker {
 
 void ProcessWorker::run() {
   at::set_num_threads(1);
-  send({.header = {{"kind", "ready"}}});
+  send({.header = {{"kind", "ready"}, {"process", ::getpid()}}});
   std::thread talking([this] { talk(); });
   while (const auto job = next_job()) {
     Frame answer = perform(*job);
@@ -163,6 +191,7 @@ Packet ProcessWorker::run_task(ProcessJob& job, comm::Communicator& comm) {
   Worker worker({.comm = comm,
                  .stop = job.stop.get_token(),
                  .asked = job.asked.get_token(),
+                 .words = job.words,
                  .index = header.at("worker").get<int64_t>(),
                  .device = device_of(gpu_of(header)),
                  .deliver = has_queue ? deliver : std::function<void(Packet)>(),
@@ -249,6 +278,7 @@ void ProcessWorker::obey(Frame frame) {
   // Without the lock: a stop runs callbacks that a task has registered with its token.
   for (const auto& job : meant) {
     if (kind == "credit") job->credits.give(1);
+    if (kind == "say") job->words->put(frame.header.at("word").get<std::string>());
     if (kind == "ask_to_stop") job->asked.request_stop();
     if (kind == "stop" || close) job->stop.request_stop();
   }

@@ -12,6 +12,8 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/pool/internal/launched_ranks.h"
+#include "lockstep/pool/internal/pool_head.h"
+#include "lockstep/pool/internal/pool_member.h"
 #include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/internal/process_worker.h"
 
@@ -46,6 +48,8 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
       work_for(process_in(argv[2]), tasks);
       return 0;
     }
+    if (argc == 3 && std::strcmp(argv[1], kMemberArgument) == 0) return run_pool_member(argv[2]);
+    if (argc == 2 && std::strcmp(argv[1], kHeadArgument) == 0) return run_pool_head();
     if (argc == 3 && std::strcmp(argv[1], kRunnerArgument) == 0) {
       run_job_runner(argv[2]);
       return 0;

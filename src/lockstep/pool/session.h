@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 namespace lockstep::pool {
 
 class LaunchedRanks;
+class PoolTrace;
 
 /// Has at most one pool, and closes it at its end. Any thread may call any member, but a task may only ask
 /// for the current pool.
@@ -20,16 +22,18 @@ class Session {
  public:
   /// A session for pools of threads. The session that `run` gives to the client may also open pools of
   /// processes, because `run` makes this program a worker when it is started again.
-  Session() = default;
+  Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  /// The open pool, if it has what was asked for (no kind, 0 workers, no GPUs and no environment ask for
-  /// nothing). Otherwise closes it and opens a new pool. Waits until all workers are ready; prints a line on
-  /// standard error when the pool starts and one when it is connected. Under a launcher the workers are its
-  /// ranks, one process each, whatever kind is asked for. Throws device for missing GPUs, with a list of the
-  /// present ones; the error of a worker that could not start, or timeout; and under a launcher
+  /// The open pool, if it has what was asked for (no profile, no kind, 0 workers, no GPUs and no environment
+  /// ask for nothing). Otherwise closes it and opens a new pool. Waits until all workers are ready; prints a
+  /// line on standard error when the pool starts and one when it is connected. Under a launcher the workers
+  /// are its ranks, one process each, whatever kind is asked for. On a cluster it waits as long as the job
+  /// waits in the queue, and shows its state. In a job no other one is submitted: the pool has its workers on
+  /// this machine. Throws device for missing GPUs, with a list of the present ones; the error of a worker
+  /// that could not start, or timeout; cluster if the scheduler does not take the job; and under a launcher
   /// invalid_option for another number of workers than its ranks.
   Pool open_pool(const PoolOptions& options = {});
   /// The open pool, if there is one; opens nothing.
@@ -56,14 +60,15 @@ class Session {
  private:
   friend int run_client(std::vector<std::string> arguments, LaunchedRanks* ranks,
                         const std::function<int(Session&)>& client);
-  Session(std::vector<std::string> arguments, LaunchedRanks* ranks)
-      : arguments_(std::move(arguments)), ranks_(ranks), processes_allowed_(true) {}
+  Session(std::vector<std::string> arguments, LaunchedRanks* ranks);
 
   void check_may_submit() const;
+  std::unique_ptr<PoolTrace> trace_of(const Pool& pool, const PoolOptions& options) const;
 
   std::mutex opening_;        ///< held while a pool is opened
-  mutable std::mutex mutex_;  ///< protects pool_ only
+  mutable std::mutex mutex_;  ///< protects pool_ and trace_ only
   std::optional<Pool> pool_;
+  std::unique_ptr<PoolTrace> trace_;
   PoolOptions opened_with_;
   std::vector<std::string> arguments_;
   LaunchedRanks* ranks_ = nullptr;  ///< under a launcher

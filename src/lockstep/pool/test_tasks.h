@@ -229,6 +229,22 @@ inline Text variable(Worker&, const Text& name) {
   return {value == nullptr ? "not set" : value};
 }
 
+// What the client says, until it says "end".
+struct Heard {
+  std::vector<std::string> words{};
+  static constexpr auto describe = [](auto& self, auto&& field) { field("words", self.words, ""); };
+};
+
+inline Heard listen(Worker& worker) {
+  Heard heard;
+  while (worker.rank() == 0) {
+    const auto word = worker.next_word(worker.stop_token());
+    if (!word || *word == "end") break;
+    heard.words.push_back(*word);
+  }
+  return heard;
+}
+
 constexpr auto echo_task = task<echo>("echo");
 constexpr auto place_task = task<place>("place");
 constexpr auto square_task = task<square>("square");
@@ -241,6 +257,7 @@ constexpr auto weights_task = task<all_weights>("all_weights");
 constexpr auto asked_task = task<until_asked>("until_asked");
 constexpr auto circle_task = task<circle>("circle");
 constexpr auto die_task = task<die>("die");
+constexpr auto listen_task = task<listen>("listen");
 constexpr auto variable_task = task<variable>("variable");
 
 /// A session for each kind, so that a test of threads does not close the pool of processes.

@@ -19,6 +19,7 @@
 #include "lockstep/device/gpu.h"
 #include "lockstep/pool/internal/credits.h"
 #include "lockstep/pool/internal/crew.h"
+#include "lockstep/pool/words.h"
 
 namespace lockstep::pool {
 namespace {
@@ -28,8 +29,10 @@ struct ThreadJob {
   std::stop_source stop;
   std::stop_source asked;  ///< requested by Future::ask_to_stop
   Credits credits;
+  std::shared_ptr<Words> words;
   std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
-  explicit ThreadJob(Order given) : order(std::move(given)), credits(order.credits) {
+  explicit ThreadJob(Order given)
+      : order(std::move(given)), credits(order.credits), words(std::make_shared<Words>(order.words)) {
     if (order.stop_asked) asked.request_stop();
   }
 };
@@ -48,8 +51,11 @@ class ThreadCrew : public Crew {
   void begin(size_t worker, Order order) override;
   void stop(size_t worker, int64_t call) override;
   void ask_to_stop(size_t worker, int64_t call) override;
+  void say(size_t worker, int64_t call, std::string word) override;
   void credit(size_t worker, int64_t call) override;
-  pid_t process(size_t) const override { return ::getpid(); }
+  WorkerInfo info(size_t worker) const override {
+    return make_worker_info(static_cast<int64_t>(worker), gpu(worker));
+  }
   bool is_worker_thread() const override {
     return std::find(threads_.begin(), threads_.end(), std::this_thread::get_id()) != threads_.end();
   }
@@ -111,6 +117,10 @@ void ThreadCrew::ask_to_stop(size_t worker, int64_t call) {
   if (const auto job = job_of(worker, call)) job->asked.request_stop();
 }
 
+void ThreadCrew::say(size_t worker, int64_t call, std::string word) {
+  if (const auto job = job_of(worker, call)) job->words->put(std::move(word));
+}
+
 void ThreadCrew::credit(size_t worker, int64_t call) {
   if (const auto job = job_of(worker, call)) job->credits.give(1);
 }
@@ -168,6 +178,7 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
                   .asked = job.asked.get_token(),
+                  .words = job.words,
                   .index = static_cast<int64_t>(worker),
                   .device = device_of(gpu(worker)),
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),

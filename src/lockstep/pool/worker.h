@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <stop_token>
 
 #include <ATen/core/Tensor.h>
@@ -11,20 +13,22 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/pool/packet.h"
 #include "lockstep/pool/shared_things.h"
+#include "lockstep/pool/words.h"
 #include "lockstep/pool/worker_info.h"
 
 namespace lockstep::pool {
 
 /// One rank of the group on which a task runs, a thread or a process. To be used by the thread that runs the
-/// task, except stop_token, stop_asked and send, which any thread may call.
+/// task, except stop_token, stop_asked, next_word and send, which any thread may call.
 class Worker {
  public:
   /// What a pool gives to each of its workers.
   struct Membership {
     comm::Communicator& comm;
     std::stop_token stop{};
-    std::stop_token asked{};  ///< requested by Future::ask_to_stop
-    int64_t index = 0;        ///< index in the pool
+    std::stop_token asked{};                                   ///< requested by Future::ask_to_stop
+    std::shared_ptr<Words> words = std::make_shared<Words>();  ///< said by AnyFuture::say
+    int64_t index = 0;                                         ///< index in the pool
     at::Device device = at::kCPU;
     std::function<void(Packet)> deliver{};  ///< empty if the call has no DataQueue
     std::shared_ptr<SharedThings> shared = std::make_shared<SharedThings>();  ///< of the process
@@ -49,6 +53,11 @@ class Worker {
   bool stop_asked() const { return membership_.asked.stop_requested() || membership_.stop.stop_requested(); }
   /// Requested when the client asks (Future::ask_to_stop), but not by the stop.
   std::stop_token asked_token() const { return membership_.asked; }
+  /// What the client says to rank 0 (AnyFuture::say): waits for the next word; nothing after `end`. Any
+  /// thread.
+  std::optional<std::string> next_word(const std::stop_token& end) const {
+    return membership_.words->next(end);
+  }
   /// The GPU of this worker (PoolOptions::gpus), else the CPU.
   at::Device device() const { return membership_.device; }
   /// Which worker of the pool this is, on which machine, with which GPU; MATLAB's gpuDevice.

@@ -17,12 +17,18 @@ namespace lockstep::record {
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 18;
+constexpr size_t kLargeChunk = size_t{1} << 22;  // for several threads
 constexpr size_t kMostLine = size_t{1} << 25;
 constexpr size_t kMostGiven = 256;
 constexpr auto kMostWait =
     std::chrono::seconds(60);  // NFS keeps what it knows of a file for so long (acregmax)
 
 }  // namespace
+
+struct Follower::Takers {
+  const Take& event;
+  const TakeMeasured& measured;  // may be empty
+};
 
 /// One look at one log.
 class Follower::Reading {
@@ -36,21 +42,22 @@ class Follower::Reading {
   bool is_of_other_log() const {
     struct stat status {};
     if (::fstat(descriptor_, &status) != 0) throw errno_error(errno, "read", file_.path.string());
-    if (status.st_size < log_.offset) return true;
-    std::string there(log_.given.size(), '\0');
-    const off_t place = static_cast<off_t>(log_.offset) - static_cast<off_t>(there.size());
+    if (status.st_size < log_.place.offset) return true;
+    std::string there(log_.place.given.size(), '\0');
+    const off_t place = static_cast<off_t>(log_.place.offset) - static_cast<off_t>(there.size());
     const size_t got = read_at(place, there.data(), there.size());
-    return got < there.size() || there != log_.given;
+    return got < there.size() || there != log_.place.given;
   }
 
-  int64_t read(const Take& take) {
-    if (log_.skips_line && !skip_line()) return 0;
-    std::vector<char> chunk(kChunk);
-    while (const size_t got = read_at(static_cast<off_t>(log_.offset) + static_cast<off_t>(held_.size()),
-                                      chunk.data(), chunk.size())) {
+  int64_t read(const Takers& takers) {
+    if (log_.place.skips_line && !skip_line()) return 0;
+    std::vector<char> chunk(chunk_size(takers));
+    while (const size_t got =
+               read_at(static_cast<off_t>(log_.place.offset) + static_cast<off_t>(held_.size()), chunk.data(),
+                       chunk.size())) {
       const size_t searched = held_.size();
       held_.append(chunk.data(), got);
-      const size_t done = give_lines(take, searched);
+      const size_t done = takers.measured ? give_text(takers, searched) : give_lines(takers.event, searched);
       held_.erase(0, done);
       if (lacks_bytes(held_)) {
         if (!has_waited() || !skip_line()) return count_;
@@ -58,7 +65,7 @@ class Follower::Reading {
       }
       if (held_.size() > kMostLine) refuse_long_line();
     }
-    if (is_complete_) give_last_line(take);
+    if (is_complete_) give_last_line(takers.event);
     return count_;
   }
 
@@ -71,13 +78,42 @@ class Follower::Reading {
     }
   }
 
+  size_t chunk_size(const Takers& takers) const {
+    struct stat status {};
+    if (!takers.measured || ::fstat(descriptor_, &status) != 0) return kChunk;
+    const auto left = static_cast<size_t>(std::max<int64_t>(0, int64_t{status.st_size} - log_.place.offset));
+    return std::clamp(left, kChunk, kLargeChunk);
+  }
+
+  // As give_lines.
+  size_t give_text(const Takers& takers, size_t searched) {
+    const size_t last = held_.rfind('\n');
+    if (last == std::string::npos || last < searched) return 0;
+    size_t done = 0;
+    for (const MeasuredLines& lines : read_measured_lines(std::string_view(held_).substr(0, last + 1))) {
+      if (lines.keys) {
+        pass(lines.text);
+        count_ += static_cast<int64_t>(lines.rows());
+        takers.measured(lines, file_.name);
+        done += lines.text.size();
+        continue;
+      }
+      const size_t given = give_lines(lines.text, takers.event);
+      done += given;
+      if (given < lines.text.size()) break;
+    }
+    return done;
+  }
+
   // Returns the bytes of held_ that are done. No line ends before `searched`.
-  size_t give_lines(const Take& take, size_t searched) {
+  size_t give_lines(const Take& take, size_t searched) { return give_lines(held_, take, searched); }
+
+  size_t give_lines(std::string_view text, const Take& take, size_t searched = 0) {
     size_t begin = 0;
-    for (size_t end = 0; (end = held_.find('\n', std::max(begin, searched))) != std::string::npos;) {
-      const std::string_view line(held_.data() + begin, end - begin);
+    for (size_t end = 0; (end = text.find('\n', std::max(begin, searched))) != std::string_view::npos;) {
+      const std::string_view line = text.substr(begin, end - begin);
       if (lacks_bytes(line)) return begin;
-      pass(std::string_view(held_.data() + begin, end + 1 - begin));
+      pass(text.substr(begin, end + 1 - begin));
       begin = end + 1;
       if (!line.empty()) give(event_of(line), take);
     }
@@ -88,7 +124,7 @@ class Follower::Reading {
     try {
       return from_line(line);
     } catch (const Error& error) {
-      throw at_line(log_.lines, error);
+      throw at_line(log_.place.lines, error);
     }
   }
 
@@ -112,9 +148,9 @@ class Follower::Reading {
   }
 
   void pass(std::string_view bytes) {
-    log_.offset += static_cast<int64_t>(bytes.size());
-    log_.lines += bytes.ends_with('\n') ? 1 : 0;
-    log_.given = bytes.substr(bytes.size() - std::min(bytes.size(), kMostGiven));
+    log_.place.offset += static_cast<int64_t>(bytes.size());
+    log_.place.lines += std::count(bytes.begin(), bytes.end(), '\n');
+    log_.place.given = bytes.substr(bytes.size() - std::min(bytes.size(), kMostGiven));
     log_.waits_since.reset();
   }
 
@@ -128,13 +164,13 @@ class Follower::Reading {
   // Goes to the line after the one at the offset. False if that one has no end yet.
   bool skip_line() {
     std::vector<char> chunk(kChunk);
-    off_t place = static_cast<off_t>(log_.offset);
+    off_t place = static_cast<off_t>(log_.place.offset);
     while (const size_t got = read_at(place, chunk.data(), chunk.size())) {
       const auto end = std::find(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(got), '\n');
       place += end - chunk.begin();
       if (end == chunk.begin() + static_cast<std::ptrdiff_t>(got)) continue;
-      log_.offset = place;
-      log_.skips_line = false;
+      log_.place.offset = place;
+      log_.place.skips_line = false;
       pass("\n");
       return true;
     }
@@ -142,8 +178,8 @@ class Follower::Reading {
   }
 
   [[noreturn]] void refuse_long_line() {
-    log_.skips_line = true;
-    throw at_line(log_.lines + 1,
+    log_.place.skips_line = true;
+    throw at_line(log_.place.lines + 1,
                   Error(ErrorCode::corrupt_data, "an event is longer than " + as_bytes(kMostLine),
                         "move the damaged event file away; its events are then missing"));
   }
@@ -161,11 +197,27 @@ class Follower::Reading {
   int64_t count_ = 0;
 };
 
-int64_t Follower::poll(const Take& take) { return read_logs(take, /*is_complete=*/false); }
+int64_t Follower::poll(const Take& take, const TakeMeasured& take_measured) {
+  return read_logs({take, take_measured}, /*is_complete=*/false);
+}
 
-int64_t Follower::read_all(const Take& take) { return read_logs(take, /*is_complete=*/true); }
+int64_t Follower::read_all(const Take& take) { return read_logs({take, {}}, /*is_complete=*/true); }
 
-int64_t Follower::read_logs(const Take& take, bool is_complete) {
+std::vector<LogPlace> Follower::places() const {
+  std::vector<LogPlace> places;
+  for (const auto& [key, log] : logs_) places.push_back(log.place);
+  return places;
+}
+
+void Follower::continue_at(std::vector<LogPlace> places) {
+  logs_.clear();
+  for (LogPlace& place : places) {
+    Log& log = logs_[{place.attempt, place.file}];
+    log.place = std::move(place);
+  }
+}
+
+int64_t Follower::read_logs(const Takers& takers, bool is_complete) {
   int64_t count = 0;
   const std::vector<LogFile> files = log_files(run_folder_);
   for (size_t i = 0; i < files.size(); ++i) {
@@ -176,13 +228,15 @@ int64_t Follower::read_logs(const Take& take, bool is_complete) {
       throw errno_error(errno, "open", files[i].path.string());
     }
     Log& log = logs_[{files[i].name.attempt, files[i].path.filename().string()}];
+    log.place.attempt = files[i].name.attempt;
+    log.place.file = files[i].path.filename().string();
     Reading reading(files[i], opened.get(), log, is_complete);
     if (reading.is_of_other_log()) {
       logs_.clear();
       ++restarts_;
-      return count + read_logs(take, is_complete);
+      return count + read_logs(takers, is_complete);
     }
-    count += reading.read(take);
+    count += reading.read(takers);
   }
   return count;
 }

@@ -17,7 +17,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
-#include "lockstep/record/follower.h"
+#include "lockstep/record/log_ends.h"
 #include "lockstep/record/log_name.h"
 #include "lockstep/record/network_disk.h"
 #include "lockstep/record/run_folder.h"
@@ -128,25 +128,12 @@ std::optional<Holder> holder_of(const std::filesystem::path& lock) {
   return process ? std::optional(Holder{*process, words[3]}) : std::nullopt;
 }
 
-// What is damaged has no part in the state.
-void read_undamaged(const std::filesystem::path& run_folder, const Follower::Take& take) {
-  constexpr int kMostDamaged = 1000;
-  Follower follower(run_folder);
-  for (int damaged = 0;; ++damaged) {
-    try {
-      follower.read_all(take);
-      return;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::corrupt_data || damaged == kMostDamaged) throw;
-    }
-  }
-}
-
 // Of a run without a status, which an earlier version or another program has written.
 StateOfRun from_events(const std::filesystem::path& run_folder) {
   StateOfRun found;
   std::optional<Event> last_word;
-  read_undamaged(run_folder, [&](const Event& event) {
+  const LogEnds ends = ends_of_log(run_folder);
+  const auto take = [&](const Event& event) {
     if (event.writer != rank_writer(0)) return;
     if (event.attempt > found.attempt) last_word.reset();
     if (event.kind == PlanOfRun::kind) {
@@ -156,7 +143,9 @@ StateOfRun from_events(const std::filesystem::path& run_folder) {
     found.attempt = std::max(found.attempt, event.attempt);
     found.step = std::max(found.step, event.step);
     found.epoch = std::max(found.epoch, event.epoch);
-  });
+  };
+  for (const auto* events : {&ends.first, &ends.last, &ends.newest})
+    std::for_each(events->begin(), events->end(), take);
   if (last_word) {
     const bool ended = last_word->kind == End::kind;
     found.reason = text(*last_word, ended ? "reason" : "error");

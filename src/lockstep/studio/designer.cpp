@@ -22,10 +22,11 @@ constexpr size_t kMostLayers = 2000;
 
 std::string group_of(const std::string& type) {
   static const std::map<std::string, std::vector<std::string>> groups{
-      {"Convolution and linear", {"conv2d", "linear", "flatten"}},
-      {"Normalisation", {"batch_norm", "local_response_norm", "dropout"}},
-      {"Pooling", {"max_pool", "average_pool", "adaptive_average_pool", "global_average_pool"}},
-      {"Sequences", {"lstm", "gru"}},
+      {"Convolution and linear", {"conv2d", "conv1d", "linear", "flatten"}},
+      {"Normalisation", {"batch_norm", "layer_norm", "local_response_norm", "dropout"}},
+      {"Pooling",
+       {"max_pool", "average_pool", "adaptive_average_pool", "global_average_pool", "global_max_pool"}},
+      {"Sequences", {"lstm", "bilstm", "gru"}},
       {"Joining", {"add", "concatenate"}}};
   for (const auto& [group, types] : groups) {
     if (std::find(types.begin(), types.end(), type) != types.end()) return group;
@@ -118,6 +119,10 @@ Json layer_json(const DrawnLayer& layer) {
   if (!layer.hint.empty()) json["hint"] = layer.hint;
   if (!layer.plan) return json;
   json["shape"] = layer.plan->output;
+  Json& tensors = json["tensors"] = Json::object();
+  for (const auto* list : {&layer.plan->learnables, &layer.plan->states}) {
+    for (const nn::TensorPlan& tensor : *list) tensors[tensor.name] = tensor.shape;
+  }
   json["detail"] = layer.plan->detail;
   json["learnables"] = numbers_in(layer.plan->learnables);
   json["state"] = numbers_in(layer.plan->states);

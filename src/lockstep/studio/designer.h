@@ -23,9 +23,10 @@ Json drawing_of(const Json& network);
 
 /// drawing: {"layers": [{"name", "type", "inputs", options...}], "input": {"channels", "height", "width",
 /// "classes", "time_steps"}}. Gives {"layers": {name: {"shape", "detail", "learnables", "state",
-/// "activations", "flop", "error", "hint"}}, "totals", "complete", "problem": {"layer", "message", "hint",
-/// "fixes"}}. A layer whose inputs are not known yet has no shape. The first layer that does not fit has
-/// fixes, each tried: {"text", "edits"}. Throws invalid_option for what is no drawing.
+/// "activations", "flop", "tensors": {name: shape}, "error", "hint"}}, "totals", "complete", "problem":
+/// {"layer", "message", "hint", "fixes"}}. A layer whose inputs are not known yet has no shape. The first
+/// layer that does not fit has fixes, each tried: {"text", "edits"}. Throws invalid_option for what is no
+/// drawing.
 Json check_drawing(const Json& drawing);
 
 }  // namespace lockstep::studio

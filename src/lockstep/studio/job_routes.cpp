@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/studio/form.h"
 
 namespace lockstep::studio {
 namespace {
@@ -36,12 +37,13 @@ std::string diary_of(const std::string& job, int64_t rank, Commands& commands) {
   return text;
 }
 
-std::vector<std::string> job_words(const std::string& command, const std::string& job) {
-  constexpr std::array kKnown{"job cancel", "job requeue", "job delete"};
+std::vector<std::string> job_words(const std::string& command, const Json& body) {
+  constexpr std::array kKnown{"job cancel", "job requeue", "job delete", "job fetch"};
   if (std::find(kKnown.begin(), kKnown.end(), command) == kKnown.end())
     throw Error(ErrorCode::invalid_option, "studio does not start the command " + quote(command));
   std::vector<std::string> words = split(command, ' ');
-  words.push_back(checked(job));
+  words.push_back(checked(text_in(body, "job")));
+  if (command == "job fetch") words.push_back(as_argument(text_in(body, "word")));
   return words;
 }
 

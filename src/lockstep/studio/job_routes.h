@@ -18,7 +18,8 @@ std::string about_job(const std::string& job, Commands& commands);
 /// What a job has written, or one of its ranks (-1: all); the end of it, if it is long.
 std::string diary_of(const std::string& job, int64_t rank, Commands& commands);
 
-/// The words of "job cancel", "job requeue" or "job delete". Throws invalid_option for others.
-std::vector<std::string> job_words(const std::string& command, const std::string& job);
+/// The words of "job cancel", "job requeue" or "job delete" for {"job"}, or of "job fetch" for {"job",
+/// "word": folder}. Throws invalid_option for others.
+std::vector<std::string> job_words(const std::string& command, const Json& body);
 
 }  // namespace lockstep::studio

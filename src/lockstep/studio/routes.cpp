@@ -7,13 +7,20 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 #include "lockstep/studio/assets.h"
+#include "lockstep/studio/cluster_routes.h"
+#include "lockstep/studio/command_words.h"
 #include "lockstep/studio/designer.h"
+#include "lockstep/studio/exchange.h"
+#include "lockstep/studio/form.h"
+#include "lockstep/studio/index_page.h"
 #include "lockstep/studio/job_routes.h"
+#include "lockstep/studio/sweep_words.h"
 #include "lockstep/studio/training.h"
 
 namespace lockstep::studio {
@@ -22,6 +29,7 @@ namespace {
 constexpr int64_t kMostReport = int64_t{256} << 20;
 constexpr size_t kMostCurves = 200;  // in one answer
 constexpr int64_t kMostColumns = 10'000;
+constexpr auto kTableLimit = std::chrono::seconds(60);
 
 struct Route {
   const char* method;
@@ -39,13 +47,6 @@ Json body_of(const Request& request) {
   throw Error(ErrorCode::invalid_option, "the request is no JSON object");
 }
 
-std::string text_in(const Json& body, const char* name) {
-  const auto found = body.find(name);
-  if (found == body.end() || !found->is_string())
-    throw Error(ErrorCode::invalid_option, std::string("the request lacks \"") + name + "\"");
-  return found->get<std::string>();
-}
-
 template <class T>
 T number_in(const Request& request, const char* name, T fallback) {
   const std::string text = request.value(name);
@@ -59,7 +60,8 @@ T number_in(const Request& request, const char* name, T fallback) {
 Response get_studio(const Request&, const Parts& parts) {
   Json json{{"version", parts.setup.version}, {"roots", Json::array()}};
   for (const auto& root : parts.runs.roots()) json["roots"].push_back(root.string());
-  json["commands"] = parts.setup.commands;
+  Json& commands = json["commands"] = Json::array();
+  for (const CommandForm& one : parts.setup.commands) commands.push_back(one.name);
   return json_response(json);
 }
 
@@ -69,11 +71,6 @@ Response get_stream(const Request&, const Parts& parts) {
 
 Response get_runs(const Request& request, const Parts& parts) {
   return {.body = parts.runs.list_since(number_in<int64_t>(request, "since", 0))};
-}
-
-// The command that continues a run.
-std::vector<std::string> resume_words(const std::filesystem::path& folder, const record::RunSummary& run) {
-  return {"train", as_argument(run.data), "--output", folder.string(), "--resume"};
 }
 
 bool reads_requests(const std::filesystem::path& folder) {
@@ -97,6 +94,7 @@ Response get_run(const Request& request, const Parts& parts) {
   json["reads_requests"] = reads_requests(folder);
   std::error_code code;
   json["has_report"] = std::filesystem::exists(record::RunPaths{folder}.report(), code);
+  json["has_weights"] = std::filesystem::exists(record::RunPaths{folder}.weights(), code);
   const auto environment = json.find("environment");
   const bool is_train = environment == json.end() ||
                         environment->value("arguments", Json::array()).size() < 2 ||
@@ -163,14 +161,18 @@ Response get_curves(const Request& request, const Parts& parts) {
   return json_response(json);
 }
 
-// The page of lockstep report has no script and loads nothing; in a sandbox nothing in it could act either.
-Response get_report(const Request& request, const Parts& parts) {
-  const std::filesystem::path file = record::RunPaths{parts.runs.folder_of(request.value("id"))}.report();
+// The pages of lockstep report have no script and load nothing; in a sandbox nothing in them could act
+// either.
+Response report_response(const std::filesystem::path& file) {
   return {.type = "text/html; charset=utf-8",
           .body = read_file(file, kMostReport),
           .headers = {{"Content-Security-Policy",
                        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
                        "frame-ancestors 'self'"}}};
+}
+
+Response get_report(const Request& request, const Parts& parts) {
+  return report_response(record::RunPaths{parts.runs.folder_of(request.value("id"))}.report());
 }
 
 Response post_request(const Request& request, const Parts& parts) {
@@ -190,24 +192,6 @@ Response post_request(const Request& request, const Parts& parts) {
   const std::string id = record::make_request(
       folder, {.request = static_cast<record::RequestKind>(std::distance(names.begin(), found))});
   return json_response({{"request", id}});
-}
-
-// The words of the command that a page asks for. Only these commands can be started, and what follows their
-// names is never an option unless it is written here.
-std::vector<std::string> command_words(const Json& body, const Parts& parts) {
-  const std::string what = text_in(body, "command");
-  if (what.starts_with("job ")) return job_words(what, text_in(body, "job"));
-  if (what == "train") {
-    std::vector<std::string> words = train_words(read_training(body, parts.setup), parts.setup);
-    if (body.value("as_job", false)) words.insert(words.begin(), "batch");
-    return words;
-  }
-  const std::string id = text_in(body, "id");
-  const std::filesystem::path folder = parts.runs.folder_of(id);
-  if (what == "resume") return resume_words(folder, parts.runs.summary_of(id));
-  if (what == "remove") return {"runs", "remove", folder.string(), "--yes"};
-  if (what == "report") return {"report", folder.string()};
-  throw Error(ErrorCode::invalid_option, "studio does not start the command " + quote(what));
 }
 
 Response post_command(const Request& request, const Parts& parts) {
@@ -241,8 +225,22 @@ Response post_network(const Request& request, const Parts&) {
   return json_response(drawing_of(*network));
 }
 
+Response post_open(const Request& request, const Parts& parts) {
+  return json_response(open_file(text_in(body_of(request), "path"), parts));
+}
+
+Response get_exported(const Request& request, const Parts& parts) {
+  return exported_file(request.value("name"), parts.setup);
+}
+
 Response get_training_form(const Request&, const Parts& parts) {
   return json_response(training_form(parts.setup));
+}
+
+Response get_form(const Request& request, const Parts& parts) {
+  const std::string command = request.value("command");
+  if (command == "sweep") return json_response(sweep_form(parts.setup));
+  return json_response(form_of(form_called(parts.setup, command).fields, {"yes", "json"}));
 }
 
 Response post_plan(const Request& request, const Parts& parts) {
@@ -264,12 +262,71 @@ Response get_diary(const Request& request, const Parts& parts) {
       {{"text", diary_of(request.value("job"), number_in<int64_t>(request, "rank", -1), parts.commands)}});
 }
 
+Response get_sweeps(const Request&, const Parts& parts) { return json_response(parts.sweeps.list()); }
+
+// A page that has seen the answer before gets only that it is the same.
+Response get_sweep(const Request& request, const Parts& parts) {
+  const sweep::SweepPaths paths = parts.sweeps.paths_of(request.value("id"));
+  Json json = about_sweep(name_of(parts.runs.roots(), paths.folder), paths);
+  const std::string hash = as_hex(hash_of(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
+  if (request.value("seen") == hash) return json_response({{"seen", hash}, {"same", true}});
+  json["seen"] = hash;
+  json["resume"] =
+      parts.commands.shown(sweep_words("sweep resume", {{"sweep", request.value("id")}}, parts.sweeps));
+  return json_response(json);
+}
+
+Response get_sweep_table(const Request& request, const Parts& parts) {
+  const std::string folder = parts.sweeps.paths_of(request.value("id")).folder.string();
+  const bool is_csv = request.value("as") == "csv";
+  return {.type = is_csv ? "text/csv; charset=utf-8" : "application/json",
+          .body = parts.commands.output_of({"sweep", "export", folder, is_csv ? "--csv=-" : "--json=-"},
+                                           kTableLimit),
+          .headers = {{"Content-Disposition",
+                       std::string("attachment; filename=\"sweep.") + (is_csv ? "csv" : "json") + "\""}}};
+}
+
+Response get_sweep_report(const Request& request, const Parts& parts) {
+  return report_response(parts.sweeps.paths_of(request.value("id")).report());
+}
+
+Response get_profiles(const Request&, const Parts& parts) {
+  return {.body = list_of_profiles(parts.commands)};
+}
+
+Response get_profile(const Request& request, const Parts& parts) {
+  return {.body = about_profile(request.value("name"), parts.commands)};
+}
+
+Response get_profile_file(const Request& request, const Parts& parts) {
+  return {.body = file_of_profile(request.value("name"), parts.commands),
+          .headers = {{"Content-Disposition", "attachment; filename=\"profile.json\""}}};
+}
+
+Response get_pools(const Request&, const Parts& parts) { return {.body = list_of_pools(parts.commands)}; }
+
+Response get_weights(const Request& request, const Parts& parts) {
+  const std::string folder = parts.runs.folder_of(request.value("id")).string();
+  return {.body = parts.commands.output_of({"weights", "show", folder, "--json"}, kTableLimit)};
+}
+
+Response get_clouds(const Request&, const Parts& parts) { return {.body = list_of_clouds(parts.commands)}; }
+
+Response post_data(const Request& request, const Parts& parts) {
+  return {.body = about_data(body_of(request), parts.setup, parts.commands)};
+}
+
+Response post_price(const Request& request, const Parts& parts) {
+  return {.body = parts.commands.output_of(price_words(body_of(request), parts.setup), kTableLimit)};
+}
+
 constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/studio", get_studio},
     {"GET", "/api/stream", get_stream},
     {"GET", "/api/runs", get_runs},
     {"GET", "/api/run", get_run},
     {"GET", "/api/curves", get_curves},
+    {"GET", "/api/weights", get_weights},
     {"GET", "/api/report", get_report},
     {"POST", "/api/request", post_request},
     {"POST", "/api/command", post_command},
@@ -283,9 +340,23 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"POST", "/api/drawing", post_drawing},
     {"GET", "/api/training", get_training_form},
     {"POST", "/api/plan", post_plan},
+    {"POST", "/api/data", post_data},
     {"GET", "/api/jobs", get_jobs},
     {"GET", "/api/job", get_job},
     {"GET", "/api/diary", get_diary},
+    {"GET", "/api/form", get_form},
+    {"GET", "/api/sweeps", get_sweeps},
+    {"GET", "/api/sweep", get_sweep},
+    {"GET", "/api/sweep-table", get_sweep_table},
+    {"GET", "/api/sweep-report", get_sweep_report},
+    {"GET", "/api/profiles", get_profiles},
+    {"GET", "/api/profile", get_profile},
+    {"GET", "/api/profile-file", get_profile_file},
+    {"GET", "/api/pools", get_pools},
+    {"GET", "/api/clouds", get_clouds},
+    {"POST", "/api/price", post_price},
+    {"POST", "/api/open", post_open},
+    {"GET", "/api/exported", get_exported},
 });
 
 }  // namespace
@@ -301,7 +372,9 @@ Response answer(const Request& request, const Parts& parts) {
   if (method == "GET") {
     const std::string path = request.path == "/" ? "/index.html" : request.path;
     for (const Asset& asset : assets()) {
-      if (asset.path == path) return {.type = std::string(asset.type), .body = std::string(asset.bytes)};
+      if (asset.path != path) continue;
+      return {.type = std::string(asset.type),
+              .body = path == "/index.html" ? index_page(asset.bytes) : std::string(asset.bytes)};
     }
   }
   if (is_known) return {.status = 405, .body = R"({"error":"not with this method"})"};

@@ -6,6 +6,7 @@
 #include "lockstep/studio/message.h"
 #include "lockstep/studio/runs.h"
 #include "lockstep/studio/studio.h"
+#include "lockstep/studio/sweeps.h"
 
 namespace lockstep::studio {
 
@@ -14,6 +15,7 @@ struct Parts {
   const Setup& setup;
   EventStream& events;
   Runs& runs;
+  Sweeps& sweeps;
   Commands& commands;
 };
 

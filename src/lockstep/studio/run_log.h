@@ -1,12 +1,14 @@
 // What a run has logged, in memory: its curves and what it has said.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,21 +17,14 @@
 #include "lockstep/base/json.h"
 #include "lockstep/record/event.h"
 #include "lockstep/record/follower.h"
+#include "lockstep/studio/log_contents.h"
+#include "lockstep/studio/log_index.h"
 #include "lockstep/studio/thin.h"
 
 namespace lockstep::studio {
 
 /// The unit of the axis below a curve.
 enum class Axis { step, epoch, time };
-
-/// Values of one kind, in the order of the steps. Those of steps that a later attempt made again are
-/// replaced.
-struct Track {
-  std::vector<double> step;
-  std::vector<double> epoch;
-  std::vector<double> time;  ///< seconds of training, without the time between attempts
-  std::map<std::string, std::vector<float>> values;
-};
 
 struct CurveQuestion {
   std::string name{};  ///< "step.loss", "validation.accuracy"
@@ -45,20 +40,26 @@ struct Curve {
   double last = 0;
 };
 
-/// Any thread.
+/// Any thread. What was read so far can be asked for while more is being read.
 class RunLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit RunLog(std::filesystem::path folder);
+  explicit RunLog(std::filesystem::path folder, LogIndexes indexes = LogIndexes({}));
 
-  /// Reads what was added, for about this long. Returns whether there was something.
+  /// Gets something to show: from the index, or a coarse picture of a long log, or by reading for about this
+  /// long. Does nothing the next time.
+  void open(std::chrono::milliseconds time);
+  bool is_open() const { return is_open_; }
+  /// Reads what was added, for about this long. Returns whether there is something new to show.
   bool read_for(std::chrono::milliseconds time);
+  /// Writes the index if all was read and it lacks much.
+  void keep();
   /// Whether all was read at the last look.
   bool is_complete() const;
 
   /// Nothing if the run has no such values.
-  std::optional<Curve> curve(const CurveQuestion& question) const;
+  std::optional<Curve> curve(const CurveQuestion& question);
   /// The names of all curves.
   std::vector<std::string> names() const;
   /// What the run has said: {"plan", "environment", "messages", "validations", "failed", "end", "newest"};
@@ -67,29 +68,30 @@ class RunLog {
   int64_t bytes() const;
 
  private:
-  void take(const record::Event& event);
-  void take_values(const record::Event& event);
-  void take_loss(const record::Event& event);
-  Track& track_of(const std::string& name);
-  double training_time(const record::Event& event);
-  double epoch_of(const record::Event& event, double step) const;
-  void add_point(Track& track, double step, const record::Event& event);
-  void forget_from(double step);
+  bool begin();
+  bool read(std::chrono::milliseconds time);
+  const LogContents& shown() const { return glimpse_ ? *glimpse_ : contents_; }
+  int64_t bytes_read() const;
+  void prepare_to_take();
+  void read_columns(const CurveQuestion& question);
+  void begin_again();
 
-  std::filesystem::path folder_;
-  mutable std::mutex mutex_;
+  const std::filesystem::path folder_;
+  const LogIndexes indexes_;
+  std::mutex reading_;  // of these; taken before mutex_
   record::Follower follower_;
+  int64_t restarts_ = 0;
+  std::atomic<bool> is_open_ = false;
+  int64_t kept_bytes_ = 0;  // of the logs, that the index has
+
+  mutable std::shared_mutex mutex_;  // of these; alone only for short times
   bool is_complete_ = false;
   std::string problem_;  // why the log cannot be read further
-  std::map<std::string, Track> tracks_;
-  int64_t attempt_ = 0;
-  int64_t curve_attempt_ = 0;
-  double attempt_began_ = 0;
-  double before_attempt_ = 0;  // seconds of training
-  double last_time_ = 0;
-  int64_t steps_per_epoch_ = 0;
-  Json said_ = Json::object();
-  Json newest_ = Json::object();
+  LogContents contents_;
+  UnreadColumns unread_;  // of contents_
+  std::atomic<bool> has_unread_ = false;
+  bool is_damaged_ = false;             // the index, so that all is to be read from the logs
+  std::optional<LogContents> glimpse_;  // until all was read for the first time
 };
 
 }  // namespace lockstep::studio

@@ -16,11 +16,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kTick = milliseconds(200);
-constexpr auto kTickWhileReading = milliseconds(30);  // in which pages get what was read so far
-constexpr auto kLookInterval = seconds(1);
-constexpr int kShareOfTime = 10;            // at most a tenth of the time is spent on looking
+constexpr auto kTickWhileReading = milliseconds(1);
+constexpr auto kListInterval = seconds(1);
+constexpr int kListShareOfTime = 10;        // at most a tenth of the time is spent on looking
 constexpr auto kListIsShown = seconds(20);  // after the last question; pages ask at each change or heartbeat
 constexpr auto kRunIsShown = seconds(20);
+constexpr auto kFirstRead = milliseconds(60);  // for the answer to the first question
 constexpr auto kReadAtOnce = milliseconds(120);
 constexpr int64_t kMostLogBytes = int64_t{512} << 20;
 constexpr size_t kMostRemoved = 10'000;
@@ -29,16 +30,23 @@ Error unknown_run() {
   return {ErrorCode::not_found, "there is no such run", "it may have been removed; the list has all runs"};
 }
 
-// Below its root, as people call it.
-std::string name_below(const std::filesystem::path& root, const std::filesystem::path& folder) {
+}  // namespace
+
+std::string id_of(const std::filesystem::path& folder) {
+  return as_hex(hash_of(folder.lexically_normal().native()));
+}
+
+std::string name_of(const std::vector<std::filesystem::path>& roots, const std::filesystem::path& folder) {
+  std::filesystem::path root = roots.front();
+  for (const auto& candidate : roots) {
+    if (!folder.lexically_relative(candidate).native().starts_with("..")) root = candidate;
+  }
   const auto name = folder.lexically_normal().lexically_relative(root.lexically_normal());
   return name.empty() || name == "." ? folder.filename().string() : name.string();
 }
 
-}  // namespace
-
-Runs::Runs(std::vector<std::filesystem::path> roots, EventStream& events)
-    : roots_(std::move(roots)), events_(events), asked_(Clock::now()) {
+Runs::Runs(std::vector<std::filesystem::path> roots, LogIndexes indexes, EventStream& events)
+    : roots_(std::move(roots)), indexes_(std::move(indexes)), events_(events), asked_(Clock::now()) {
   for (std::filesystem::path& root : roots_) {
     root = std::filesystem::absolute(root).lexically_normal();
     if (!std::filesystem::is_directory(root))
@@ -70,7 +78,7 @@ void Runs::work(const std::stop_token& stop) {
       look();
     } catch (const Error&) {  // a root that has gone may come back
     }
-    next_look = Clock::now() + std::max<Clock::duration>(kLookInterval, look_took_ * kShareOfTime);
+    next_look = Clock::now() + std::max<Clock::duration>(kListInterval, look_took_ * kListShareOfTime);
   }
 }
 
@@ -84,15 +92,11 @@ void Runs::look() {
   std::set<std::string> there;
   for (record::RunSummary& run : list.runs) {
     const std::filesystem::path folder = std::filesystem::path(run.folder).lexically_normal();
-    const std::string id = as_hex(hash_of(folder.native()));
+    const std::string id = id_of(folder);
     there.insert(id);
-    std::filesystem::path root = roots_.front();
-    for (const auto& candidate : roots_) {
-      if (!folder.lexically_relative(candidate).native().starts_with("..")) root = candidate;
-    }
     Json json = to_json(run);
     json["id"] = id;
-    json["name"] = name_below(root, folder);
+    json["name"] = name_of(roots_, folder);
     std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
     Known& known = runs_[id];
     if (known.text == text) continue;
@@ -160,11 +164,14 @@ std::shared_ptr<RunLog> Runs::log_of(const std::string& id) {
     if (found == runs_.end()) throw unknown_run();
     Watched& watched = logs_[id];
     watched.asked = Clock::now();
-    if (watched.log) return watched.log;
-    log = watched.log = std::make_shared<RunLog>(found->second.folder);
-    forget_logs();
+    if (!watched.log) watched.log = std::make_shared<RunLog>(found->second.folder, indexes_);
+    log = watched.log;
+    if (log->is_open()) return log;
   }
-  log->read_for(kReadAtOnce);
+  log->open(kFirstRead);
+  const std::lock_guard lock(mutex_);
+  forget_logs();
+  changed_.notify_all();
   return log;
 }
 
@@ -187,13 +194,17 @@ void Runs::read_logs() {
     const std::lock_guard lock(mutex_);
     std::erase_if(logs_, [&](const auto& entry) { return !runs_.contains(entry.first); });
     for (const auto& [id, watched] : logs_) {
-      if (Clock::now() - watched.asked < kRunIsShown) shown.emplace_back(id, watched.log);
+      if (watched.log->is_open() && Clock::now() - watched.asked < kRunIsShown)
+        shown.emplace_back(id, watched.log);
     }
   }
   is_reading_ = false;
   for (const auto& [id, log] : shown) {
     if (log->read_for(kReadAtOnce)) events_.publish("run", {{"id", id}});
-    if (!log->is_complete()) is_reading_ = true;
+    if (log->is_complete())
+      log->keep();
+    else
+      is_reading_ = true;
   }
 }
 

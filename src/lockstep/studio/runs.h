@@ -20,12 +20,18 @@
 
 namespace lockstep::studio {
 
+/// By which pages name a folder of a run or a sweep. folder: absolute.
+std::string id_of(const std::filesystem::path& folder);
+
+/// A folder's name below the root that it is in, as people call it.
+std::string name_of(const std::vector<std::filesystem::path>& roots, const std::filesystem::path& folder);
+
 /// Looks at the disk on a thread of its own while pages ask. Any thread.
 class Runs {
  public:
   /// Publishes {"runs": version} when the list has changed and {"run": id} when a run was added to that a
   /// page has asked for a moment ago. Throws not_found for a root that is no folder.
-  Runs(std::vector<std::filesystem::path> roots, EventStream& events);
+  Runs(std::vector<std::filesystem::path> roots, LogIndexes indexes, EventStream& events);
   ~Runs();
   Runs(const Runs&) = delete;
   Runs& operator=(const Runs&) = delete;
@@ -61,6 +67,7 @@ class Runs {
   void forget_logs();
 
   std::vector<std::filesystem::path> roots_;
+  LogIndexes indexes_;
   EventStream& events_;
   record::RunRegistry registry_;
   std::mutex looking_;  // of the thread that lists

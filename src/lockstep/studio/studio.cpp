@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lockstep/studio/gate.h"
+#include "lockstep/studio/log_index.h"
 #include "lockstep/studio/routes.h"
 #include "lockstep/studio/server.h"
 
@@ -14,11 +15,12 @@ class Studio::State {
       : setup_(std::move(setup)),
         server_(setup_.address, setup_.port),
         gate_(setup_.address, server_.port()),
-        runs_(setup_.roots, events_),
+        runs_(setup_.roots, LogIndexes(LogIndexes::default_folder()), events_),
+        sweeps_(runs_.roots()),
         commands_(setup_.program, events_) {
     server_.start([this](const Request& request) {
       if (auto stopped = gate_.stop(request)) return *std::move(stopped);
-      return answer(request, {setup_, events_, runs_, commands_});
+      return answer(request, {setup_, events_, runs_, sweeps_, commands_});
     });
   }
   ~State() { server_.stop(); }
@@ -32,6 +34,7 @@ class Studio::State {
   Server server_;  // its streams read events_
   Gate gate_;
   Runs runs_;
+  Sweeps sweeps_;
   Commands commands_;
 };
 

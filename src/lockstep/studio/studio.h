@@ -11,14 +11,19 @@
 
 namespace lockstep::studio {
 
+/// A command of the program, for a form.
+struct CommandForm {
+  std::string name;  ///< "cluster create"
+  std::vector<FieldInfo> fields;
+};
+
 struct Setup {
   std::vector<std::filesystem::path> roots;  ///< folders of runs
   std::string address = "127.0.0.1";         ///< where it listens
   uint16_t port = 0;                         ///< 0: any free one
   std::filesystem::path program;             ///< the program lockstep, which does the work that pages start
   std::string version;
-  std::vector<FieldInfo> train_options;  ///< of lockstep train, for forms
-  std::vector<std::string> commands;  ///< the names of the program's commands: pages of those that are there
+  std::vector<CommandForm> commands;  ///< that the program has; pages of others are not shown
 };
 
 /// Listens and answers until it is destroyed. It writes nothing into a run but requests.

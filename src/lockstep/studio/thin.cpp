@@ -77,6 +77,10 @@ Points thin(std::span<const double> x, std::span<const float> y, const Window& w
     column.take(i, y[i]);
   }
   column.give(x, y, points);
+  if (points.x.back() != x[end - 1] || points.y.back() != y[end - 1]) {
+    points.x.push_back(x[end - 1]);
+    points.y.push_back(y[end - 1]);
+  }
   return points;
 }
 

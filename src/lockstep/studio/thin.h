@@ -21,7 +21,8 @@ struct Window {
 };
 
 /// The points of the window, with a neighbour on each side so that lines go on. If they are more than two for
-/// each column, each column has its least, its greatest and a not finite value, if any, in their order.
+/// each column, each column has its least, its greatest and a not finite value, if any, in their order; the
+/// last point is the last one of the window.
 ///   x  rising
 Points thin(std::span<const double> x, std::span<const float> y, const Window& window);
 

@@ -47,6 +47,15 @@ TEST(Thin, GivesAllPointsOfAShortCurveAndANeighbourOnEachSide) {
   EXPECT_TRUE(thin({}, {}, {.from = 0, .to = 1, .columns = 5}).x.empty());
 }
 
+TEST(Thin, EndsWithTheLastValue) {
+  Line line = flat_line(10'000);
+  line.y[9998] = 3;
+  line.y[9999] = 2;
+  const Points points = thin(line.x, line.y, {.from = 0, .to = 1e5, .columns = 10});
+  EXPECT_EQ(points.x.back(), 9999);
+  EXPECT_EQ(points.y.back(), 2);
+}
+
 TEST(Thin, KeepsWhatIsNotFinite) {
   Line line = flat_line(10'000);
   line.y[5000] = NAN;

@@ -1,6 +1,5 @@
 #include "lockstep/studio/training.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/studio/form.h"
 
 namespace lockstep::studio {
 namespace {
@@ -18,9 +18,7 @@ constexpr auto kPlanLimit = std::chrono::seconds(120);
 constexpr size_t kMostName = 60;
 
 // These say where and what, which the page says itself.
-bool is_set_by_page(const std::string& name) {
-  return name == "output" || name == "network" || name == "resume";
-}
+std::vector<std::string> set_by_training_page() { return {"output", "network", "resume"}; }
 
 std::string file_name_of(const std::string& name) {
   std::string text;
@@ -30,20 +28,6 @@ std::string file_name_of(const std::string& name) {
     text += is_plain ? c : '-';
   }
   return text.empty() || text[0] == '-' ? "network" + text : text;
-}
-
-// A new name says that the content is another one, so a run that uses the file can be repeated.
-std::string written_network(const Training& training, const Setup& setup) {
-  if (training.network.is_string()) return training.network.get<std::string>();
-  nn::read_graph(training.network);  // throws what is wrong with it
-  const std::string text = training.network.dump(1) + "\n";
-  const std::filesystem::path folder =
-      std::filesystem::absolute(setup.roots.front()).lexically_normal() / "networks";
-  make_folders(folder);
-  const auto path =
-      folder / (file_name_of(training.name) + "-" + as_hex(hash_of(text)).substr(0, 8) + ".json");
-  if (!std::filesystem::exists(path)) write_file_atomic(path, text);
-  return path.string();
 }
 
 std::vector<std::string> words_of(const Training& training, const std::string& command,
@@ -56,21 +40,29 @@ std::vector<std::string> words_of(const Training& training, const std::string& c
 
 }  // namespace
 
-std::string as_argument(const std::string& path) { return path.starts_with('-') ? "./" + path : path; }
-
 Json training_form(const Setup& setup) {
-  Json form = Json::array();
-  for (const FieldInfo& info : setup.train_options) {
-    if (is_set_by_page(info.name)) continue;
-    Json json{{"section", info.section},
-              {"name", info.name},
-              {"type", info.type},
-              {"help", info.help},
-              {"default", info.default_text}};
-    if (!info.choices.empty()) json["choices"] = info.choices;
-    form.push_back(std::move(json));
+  return form_of(form_called(setup, "train").fields, set_by_training_page());
+}
+
+std::vector<std::string> training_options(const Json& options, const Setup& setup) {
+  return option_words(options, form_called(setup, "train").fields, set_by_training_page(), "train");
+}
+
+// A new name says that the content is another one, so a run that uses the file can be repeated.
+std::string written_network(const Json& network, const std::string& name, const Setup& setup) {
+  if (network.is_string()) return network.get<std::string>();
+  nn::read_graph(network);  // throws what is wrong with it
+  const std::string text = network.dump(1) + "\n";
+  const std::filesystem::path folder =
+      std::filesystem::absolute(setup.roots.front()).lexically_normal() / "networks";
+  make_folders(folder);
+  const auto path = folder / (file_name_of(name) + "-" + as_hex(hash_of(text)).substr(0, 8) + ".json");
+  try {
+    if (!std::filesystem::exists(path)) write_file_atomic(path, text);
+  } catch (const Error&) {
+    if (!std::filesystem::exists(path)) throw;  // else another request has written the same
   }
-  return form;
+  return path.string();
 }
 
 Training read_training(const Json& body, const Setup& setup) {
@@ -81,34 +73,21 @@ Training read_training(const Json& body, const Setup& setup) {
                 "name a folder with a folder of images per class");
   training.network = body.value("network", Json("auto"));
   training.name = body.value("name", "network");
-  const Json options = body.value("options", Json::object());
-  if (!options.is_object()) throw Error(ErrorCode::invalid_option, "\"options\" must be an object of texts");
-  for (const auto& [name, value] : options.items()) {
-    const auto info = std::find_if(setup.train_options.begin(), setup.train_options.end(),
-                                   [&name = name](const FieldInfo& field) { return field.name == name; });
-    if (info == setup.train_options.end() || is_set_by_page(name) || !value.is_string())
-      throw Error(ErrorCode::invalid_option,
-                  "lockstep train has no option " + quote(name) + " that could be set here");
-    const std::string text = value.get<std::string>();
-    info->check(text);
-    if (info->type == "switch") {
-      if (text == "true") training.options.push_back("--" + name);
-    } else if (text != info->default_text) {
-      training.options.push_back("--" + name + "=" + text);
-    }
-  }
+  training.options = training_options(body.value("options", Json::object()), setup);
   return training;
 }
 
 std::vector<std::string> train_words(const Training& training, const Setup& setup) {
-  std::vector<std::string> words = words_of(training, "train", written_network(training, setup));
+  std::vector<std::string> words =
+      words_of(training, "train", written_network(training.network, training.name, setup));
   const std::filesystem::path root = std::filesystem::absolute(setup.roots.front()).lexically_normal();
   words.push_back("--output=" + record::default_name(file_name_of(training.name), root).string());
   return words;
 }
 
 std::string plan_of(const Training& training, const Setup& setup, Commands& commands) {
-  std::vector<std::string> words = words_of(training, "plan", written_network(training, setup));
+  std::vector<std::string> words =
+      words_of(training, "plan", written_network(training.network, training.name, setup));
   words.emplace_back("--json");
   return commands.output_of(words, kPlanLimit);
 }

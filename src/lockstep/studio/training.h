@@ -10,7 +10,7 @@
 
 namespace lockstep::studio {
 
-/// The options of lockstep train for a form: [{"section", "name", "type", "help", "default", "choices"}].
+/// The options of lockstep train that a page does not set itself, for a form.
 Json training_form(const Setup& setup);
 
 /// What a page asks for: {"data": path or address, "network": name or drawing, "options": {name: text},
@@ -24,14 +24,18 @@ struct Training {
 };
 Training read_training(const Json& body, const Setup& setup);
 
+/// Writes a drawn network below the first root (networks/NAME-HASH.json), and gives the file; a name or file
+/// of a network stays as it is.
+std::string written_network(const Json& network, const std::string& name, const Setup& setup);
+
 /// Writes a drawn network below the first root (networks/NAME-HASH.json; a name or file of a network stays as
 /// it is), and gives the words of lockstep train, with a new output folder.
 std::vector<std::string> train_words(const Training& training, const Setup& setup);
 
+/// --NAME=VALUE for each of {"NAME": "VALUE"}. Throws as read_training does.
+std::vector<std::string> training_options(const Json& options, const Setup& setup);
+
 /// What lockstep plan says of it, in JSON.
 std::string plan_of(const Training& training, const Setup& setup, Commands& commands);
-
-/// A path that a command line does not read as an option.
-std::string as_argument(const std::string& path);
 
 }  // namespace lockstep::studio

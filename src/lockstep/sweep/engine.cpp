@@ -13,11 +13,13 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
-#include "lockstep/launch/process.h"
 #include "lockstep/record/requests.h"
+#include "lockstep/sweep/internal/sweep_requests.h"
+#include "lockstep/sweep/internal/claims.h"
 #include "lockstep/sweep/internal/history.h"
 #include "lockstep/sweep/internal/kept_weights.h"
-#include "lockstep/sweep/internal/trial_process.h"
+#include "lockstep/sweep/internal/moved_workers.h"
+#include "lockstep/sweep/internal/trial_places.h"
 #include "lockstep/sweep/internal/trial_result.h"
 
 namespace lockstep::sweep {
@@ -27,36 +29,16 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(5);
+constexpr auto kSharedPoll = std::chrono::milliseconds(50);
 constexpr auto kRequestPoll = std::chrono::milliseconds(200);
 constexpr auto kMostTimeToSave = std::chrono::seconds(60);
+constexpr auto kAskAgain = std::chrono::milliseconds(500);
+constexpr auto kMoveInterval = std::chrono::seconds(1);
+constexpr double kWorthMoving =
+    10;  // seconds that a trial still takes; to stop and go on takes about half of one
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-LogLine line_of(const Segment& segment, const TrialResult& result) {
-  const Outcome& outcome = *result.outcome;
-  LogLine line{
-      .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
-  if (std::isfinite(outcome.value)) line.value = outcome.value;
-  line.step = outcome.step;
-  line.total_steps = outcome.total_steps;
-  line.seconds = result.seconds;
-  if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
-  if (!outcome.error.empty()) line.text = outcome.error;
-  return line;
-}
-
-// What ask_to_stop has asked for since the last time.
-std::vector<std::string> taken_requests(const SweepPaths& paths) {
-  std::vector<std::string> taken;
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(paths.requests(), none)) {
-    if (!entry.path().filename().string().starts_with("stop-")) continue;
-    taken.push_back(first_line_of(entry.path()));
-    fs::remove(entry.path(), none);
-  }
-  return taken;
 }
 
 class Engine {
@@ -67,40 +49,46 @@ class Engine {
         options_(options),
         search_(spec.space, search_options()),
         side_by_side_(side_by_side()),
-        log_(paths) {
-    for (const LogLine& line : read_log(paths)) history_.take(line);
+        log_(paths),
+        log_reader_(paths),
+        places_(paths, spec, options.lockstep, options.memory) {
+    if (options.shared) claims_.emplace(paths.claims());
+    read_new_lines();
   }
 
   SweepEnd run() {
     const auto start = Clock::now();
     auto last = start;
     while (true) {
+      if (options_.shared) read_new_lines();
       tell_known();
       end_early_trials();
       if (options_.stop.stop_requested() || stops_) break;
-      start_processes();
-      if (running_.empty() && !search_.next()) break;
-      std::this_thread::sleep_for(kPoll);
+      start_trials();
+      if (places_.running().empty() && !search_.next()) break;
+      std::this_thread::sleep_for(options_.shared ? kSharedPoll : kPoll);
       const auto now = Clock::now();
-      const auto free = static_cast<double>(side_by_side_ - static_cast<int64_t>(running_.size()));
+      int64_t used = 0;
+      for (const auto& [segment, trial] : places_.running()) used += trial.workers;
+      const double free =
+          std::max(0.0, static_cast<double>(side_by_side_) -
+                            static_cast<double>(used) / static_cast<double>(spec_.options.workers));
       idle_ += free * std::chrono::duration<double>(now - last).count();
       last = now;
-      look_at_processes();
+      look_at_trials();
       look_for_requests();
+      move_workers();
     }
-    stop_processes();
+    stop_trials();
     return {.is_complete = !search_.next().has_value(),
             .seconds = seconds_since(start),
             .idle_seconds = idle_,
-            .side_by_side = side_by_side_};
+            .side_by_side = side_by_side_,
+            .moved = moved_,
+            .peak_memory = places_.peak_memory()};
   }
 
  private:
-  struct Running {
-    pid_t process = 0;
-    Clock::time_point start;
-  };
-
   int64_t side_by_side() const {
     return spec_.options.trials > 0 ? spec_.options.trials
                                     : std::max<int64_t>(1, options_.cores / spec_.options.workers);
@@ -110,6 +98,10 @@ class Engine {
     SearchOptions search = spec_.search();
     if (search.free) search.lag = std::max<int64_t>(0, side_by_side() - 1);
     return search;
+  }
+
+  void read_new_lines() {
+    for (const LogLine& line : log_reader_.read()) history_.take(line);
   }
 
   // Tells all outcomes that are there and next in turn.
@@ -167,13 +159,50 @@ class Engine {
     }
   }
 
-  void start_processes() {
+  void start_trials() {
     for (const Segment& segment : search_.under_way()) {
-      if (static_cast<int64_t>(running_.size()) >= side_by_side_) return;
-      if (running_.contains(segment) || history_.known.contains(segment)) continue;
+      if (static_cast<int64_t>(places_.running().size()) >= side_by_side_) return;
+      if (places_.running().contains(segment) || history_.known.contains(segment)) continue;
       check_parameters(segment.trial);
-      start(segment);
+      if (claim(segment)) start(segment);
     }
+  }
+
+  // Whether this program is to train it.
+  bool claim(const Segment& segment) {
+    if (!claims_) return true;
+    const Claim claim = claims_->take(segment);
+    if (claim == Claim::other) return false;
+    read_new_lines();  // what the one that had it before has written
+    if (history_.known.contains(segment)) {
+      claims_->release(segment);
+      return false;
+    }
+    // That was not the trial's doing: what a trial does ends the process that trains it, not its program.
+    if (claim == Claim::after_death) say_lost(segment, "the program that trained it was killed");
+    return true;
+  }
+
+  void say_lost(const Segment& segment, const std::string& why) {
+    log_.write({.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = why});
+    say(search_.trials()[static_cast<size_t>(segment.trial)], why);
+  }
+
+  // A trial that is lost too often fails.
+  void lose(const Segment& segment, const std::string& why) {
+    say_lost(segment, why);
+    if (++history_.losses[segment.trial] <= spec_.options.retries) return;
+    TrialResult result;
+    result.outcome = Outcome{.state = TrialState::failed,
+                             .error = why + ", " + std::to_string(history_.losses[segment.trial]) + " times"};
+    add_outcome(segment, result);
+  }
+
+  void add_outcome(const Segment& segment, const TrialResult& result) {
+    log_.write(line_of(segment, result));
+    history_.add(segment, *result.outcome);
+    if (claims_) claims_->release(segment);
+    say(with_outcome(search_.trials()[static_cast<size_t>(segment.trial)], *result.outcome), "");
   }
 
   void start(const Segment& segment) {
@@ -182,40 +211,31 @@ class Engine {
                   .trial = segment.trial,
                   .until = segment.until,
                   .parameters = words_of(segment.trial)});
-    const pid_t process = start_trial(
-        paths_, spec_,
-        {.segment = segment, .parameters = parameters_of(segment.trial), .lockstep = options_.lockstep});
-    running_[segment] = {process, Clock::now()};
+    const auto more = workers_of_.find(segment);
+    const bool was_lost = history_.losses[segment.trial] > 0;  // it may be what ends others of its process
+    places_.start({.segment = segment,
+                   .parameters = parameters_of(segment.trial),
+                   .lockstep = options_.lockstep,
+                   .workers = more == workers_of_.end() ? spec_.options.workers : more->second},
+                  was_lost);
     say(search_.trials()[static_cast<size_t>(segment.trial)], "");
   }
 
-  void look_at_processes() {
-    for (auto one = running_.begin(); one != running_.end();) {
-      const auto end = launch::try_wait_for_end(one->second.process);
-      if (!end) {
-        ++one;
-        continue;
-      }
-      const Segment segment = one->first;
-      const double seconds = seconds_since(one->second.start);
-      one = running_.erase(one);
-      take_end(segment, *end, seconds);
-    }
+  void look_at_trials() {
+    for (const EndedTrial& ended : places_.take_ended()) take_end(ended);
   }
 
-  void take_end(const Segment& segment, const launch::End& end, double seconds) {
+  void take_end(const EndedTrial& ended) {
+    const Segment& segment = ended.segment;
     // A program that a person has stopped gives what it has printed until then.
     const bool by_hand = !spec_.trains() && stopped_by_hand_.contains(segment.trial);
-    TrialResult result = result_of(paths_, spec_, segment, by_hand ? launch::End{0} : end);
-    if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed)) return;
+    TrialResult result = result_of(paths_, spec_, segment, by_hand ? launch::End{0} : ended.end);
+    if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
+    if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed))
+      return release(segment);
     if (!result.outcome) {
-      log_.write(
-          {.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = result.lost});
-      say(search_.trials()[static_cast<size_t>(segment.trial)], result.lost);
-      if (++history_.losses[segment.trial] <= spec_.options.retries) return;
-      result.outcome =
-          Outcome{.state = TrialState::failed,
-                  .error = result.lost + ", " + std::to_string(history_.losses[segment.trial]) + " times"};
+      lose(segment, result.lost);
+      return release(segment);
     }
     Outcome& outcome = *result.outcome;
     if (by_hand && outcome.state == TrialState::ended) outcome.state = TrialState::stopped;
@@ -223,53 +243,100 @@ class Engine {
       outcome.state = TrialState::failed;
       if (outcome.error.empty()) outcome.error = "its " + spec_.metric() + " is not a finite number";
     }
-    if (result.seconds == 0) result.seconds = seconds;
-    log_.write(line_of(segment, result));
-    history_.add(segment, outcome);
-    Trial shown = search_.trials()[static_cast<size_t>(segment.trial)];
-    shown.state = outcome.state;
-    shown.value = outcome.value;
-    shown.step = outcome.step;
-    shown.error = outcome.error;
-    say(shown, "");
+    if (result.seconds == 0) result.seconds = ended.seconds;
+    add_outcome(segment, result);
+  }
+
+  void release(const Segment& segment) {
+    if (claims_) claims_->release(segment);
   }
 
   void look_for_requests() {
     if (Clock::now() - looked_ < kRequestPoll) return;
     looked_ = Clock::now();
-    for (const std::string& which : taken_requests(paths_)) {
-      if (which == "all") stops_ = true;
-      if (const auto trial = parse_number<int64_t>(which)) stop_trial(*trial);
+    stop_again();
+    for (const SweepRequest& asked : requests_in(paths_)) {
+      if (asked.what == "stop" && !asked.trial) stops_ = true;
+      const bool is_mine = asked.trial && (!options_.shared || is_running(*asked.trial));
+      if (!is_mine) continue;  // all programs see that the sweep is to stop
+      std::error_code none;
+      fs::remove(asked.file, none);
+      if (asked.what == "stop") stop_trial(*asked.trial);
+      if (asked.what == "restart") restart(*asked.trial);
     }
   }
 
+  bool is_running(int64_t trial) const {
+    const auto& running = places_.running();
+    return std::any_of(running.begin(), running.end(),
+                       [&](const auto& one) { return one.first.trial == trial; });
+  }
+
+  // The search is asked again from its start, as after a kill.
+  void restart(int64_t trial) {
+    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
+    stop_trials();
+    restart_trial(paths_, log_, trial);
+    search_ = Search(spec_.space, search_options());
+    history_ = {};
+    log_reader_ = LogReader(paths_);
+    read_new_lines();
+    dropped_.erase(trial);
+    stopped_by_hand_.erase(trial);
+    is_stopping_ = false;
+  }
+
   void stop_trial(int64_t trial) {
-    for (const auto& [segment, process] : running_) {
+    for (const auto& [segment, running] : places_.running()) {
       if (segment.trial != trial) continue;
-      stopped_by_hand_.insert(trial);
+      stopped_by_hand_[trial] = Clock::now();
       if (spec_.trains()) {
         record::make_request(paths_.trial(trial),
                              {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
       } else {
-        ::kill(process.process, SIGTERM);
+        places_.stop(segment);
       }
     }
   }
 
-  void stop_processes() {
-    if (running_.empty()) return;
+  // A run that was only about to begin takes a request for one to an earlier attempt.
+  void stop_again() {
+    for (const auto& [trial, asked] : stopped_by_hand_) {
+      if (Clock::now() - asked > kAskAgain) stop_trial(trial);
+    }
+  }
+
+  // Workers of places that have nothing to do train the trials that go on: weights do not depend on them.
+  void move_workers() {
+    if (!spec_.trains() || Clock::now() - moved_at_ < kMoveInterval) return;
+    moved_at_ = Clock::now();
+    int64_t waiting = 0;
+    for (const Segment& segment : search_.under_way())
+      waiting += !places_.running().contains(segment) && !history_.known.contains(segment) ? 1 : 0;
+    const WorkerShare share{.all = side_by_side_ * spec_.options.workers,
+                            .trials = static_cast<int64_t>(places_.running().size()) + waiting,
+                            .least = spec_.options.workers};
+    for (const auto& [segment, running] : places_.running()) {
+      const int64_t workers = workers_for(share);
+      if (workers == running.workers || moving_.contains(segment)) continue;
+      if (seconds_left(paths_.trial(segment.trial), seconds_since(running.start)) < kWorthMoving) continue;
+      workers_of_[segment] = workers;
+      moving_.insert(segment);
+      ++moved_;
+      places_.stop(segment);
+    }
+  }
+
+  void stop_trials() {
+    if (places_.running().empty()) return;
     is_stopping_ = true;
-    for (const auto& [segment, process] : running_) ::kill(process.process, SIGTERM);
+    for (const auto& [segment, running] : places_.running()) places_.stop(segment);
     const auto start = Clock::now();
-    while (!running_.empty() && Clock::now() - start < kMostTimeToSave) {
-      look_at_processes();
+    while (!places_.running().empty() && Clock::now() - start < kMostTimeToSave) {
+      look_at_trials();
       std::this_thread::sleep_for(kPoll);
     }
-    for (const auto& [segment, process] : running_) {
-      ::kill(process.process, SIGKILL);
-      launch::wait_for_end(process.process);
-    }
-    running_.clear();
+    places_.kill_all();
   }
 
   void say(const Trial& trial, const std::string& note) const {
@@ -282,43 +349,40 @@ class Engine {
   Search search_;
   int64_t side_by_side_;
   LogWriter log_;
+  LogReader log_reader_;
   History history_;
-  std::set<int64_t> dropped_, stopped_by_hand_;
-  std::map<Segment, Running> running_;
-  Clock::time_point looked_ = Clock::now();
+  std::optional<Claims> claims_;  // of a sweep on which several programs work
+  std::set<int64_t> dropped_;
+  std::map<int64_t, Clock::time_point> stopped_by_hand_;  // trials, and when they were asked to end
+  TrialPlaces places_;
+  std::map<Segment, int64_t> workers_of_;  // of trials to which workers were moved, or from which
+  std::set<Segment> moving_;               // asked to stop for that
+  Clock::time_point looked_ = Clock::now(), moved_at_ = Clock::now();
+  int64_t moved_ = 0;
   double idle_ = 0;
   bool stops_ = false;
   bool is_stopping_ = false;
 };
 
-void ask(const SweepPaths& paths, const std::string& what) {
-  if (!jobs::is_held(paths.lock()))
-    throw Error(ErrorCode::not_found, "the sweep " + quote(paths.folder.string()) + " is not going on");
-  make_folders(paths.requests());
-  write_file_atomic(paths.requests() / ("stop-" + random_hex(8)), what + "\n");
-}
-
 }  // namespace
 
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options) {
   make_folders(paths.folder);
-  const auto lock = jobs::FileLock::try_take(paths.lock());
-  if (!lock)
+  const auto refuse = [&] {
     throw Error(ErrorCode::invalid_option,
                 "another program works on the sweep " + quote(paths.folder.string()),
                 "lockstep sweep watch " + paths.folder.string() + " shows it");
-  std::error_code none;
-  fs::remove_all(paths.requests(), none);  // meant for an earlier program
+  };
+  if (options.shared) {
+    make_folders(paths.runners());
+    const auto lock = jobs::FileLock::take(paths.runners() / random_hex(8));
+    if (jobs::is_held(paths.lock())) refuse();
+    return Engine(paths, spec, options).run();
+  }
+  const auto lock = jobs::FileLock::try_take(paths.lock());
+  if (!lock || is_shared_now(paths)) refuse();
+  forget_requests(paths);
   return Engine(paths, spec, options).run();
 }
-
-void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
-  fs::remove_all(paths.trial(trial));
-  fs::remove(paths.output(trial));
-  log.write({.kind = LogKind::restart, .trial = trial});
-}
-
-void ask_to_stop(const SweepPaths& paths, int64_t trial) { ask(paths, std::to_string(trial)); }
-void ask_to_stop(const SweepPaths& paths) { ask(paths, "all"); }
 
 }  // namespace lockstep::sweep

@@ -1,4 +1,4 @@
-// Runs a sweep: trials as processes of this machine, side by side, each in its own run folder.
+// Runs a sweep: trials on this machine, side by side, each in its own run folder.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,10 @@ namespace lockstep::sweep {
 
 struct EngineOptions {
   std::string lockstep;  ///< the program lockstep, for trials that train
-  int64_t cores = 1;     ///< of this machine
+  int64_t cores = 1;     ///< that trials may use
+  int64_t memory = 0;    ///< bytes that trials on threads may use together; 0: most of what is free
+  /// Several programs work on the sweep, also on machines that share its disk: each trains other trials.
+  bool shared = false;
   std::stop_token stop{};
   /// A trial has begun, paused, ended or was lost (`note` then says why).
   std::function<void(const Trial& trial, const std::string& note)> report{};
@@ -23,18 +26,27 @@ struct SweepEnd {
   double seconds = 0;
   double idle_seconds = 0;  ///< of places side by side that had nothing to do while others worked
   int64_t side_by_side = 0;
+  int64_t moved = 0;        ///< how often a trial went on with other workers
+  int64_t peak_memory = 0;  ///< bytes of the process of trials on threads; 0: there was none
 };
 
 /// The words that train a trial; without the output folder and what only affects where it runs.
 std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters);
 
 /// Makes or continues the sweep in this folder. The folder's lock is held meanwhile; call it on a thread that
-/// lives as long, for trials end with it. Throws invalid_option if another program works on the sweep.
+/// lives as long, for trials end with it. Throws invalid_option if another program works on the sweep, but
+/// for those with EngineOptions::shared on both sides.
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options);
+
+/// Removes what earlier programs were asked for. Programs that share a sweep do not do it themselves.
+void forget_requests(const SweepPaths& paths);
 
 /// Forgets what became of a trial; it begins anew when the sweep goes on, and so do those later ones that get
 /// other parameters because of its result. The caller holds the sweep's lock.
 void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial);
+
+/// The same from any program: returns false if a program works on the sweep, which was asked to do it.
+bool restart_now_or_ask(const SweepPaths& paths, int64_t trial);
 
 /// Asks the program that works on the sweep to end a trial with the result that it has.
 void ask_to_stop(const SweepPaths& paths, int64_t trial);

@@ -12,8 +12,10 @@
 
 namespace lockstep::sweep {
 
-enum class SearchKind { grid, random, sobol, tpe };
-constexpr std::array<const char*, 4> enum_names(SearchKind) { return {"grid", "random", "sobol", "tpe"}; }
+enum class SearchKind { grid, random, sobol, tpe, gp };
+constexpr std::array<const char*, 5> enum_names(SearchKind) {
+  return {"grid", "random", "sobol", "tpe", "gp"};
+}
 
 /// What a sampler sees of an earlier trial.
 struct Observation {
@@ -47,6 +49,9 @@ std::unique_ptr<Sampler> make_random_sampler(const Space& space, uint64_t seed);
 std::unique_ptr<Sampler> make_sobol_sampler(const Space& space, uint64_t seed);
 /// The tree of Parzen estimators with Optuna 5's rules: multivariate, constant liar.
 std::unique_ptr<Sampler> make_tpe_sampler(const Space& space, uint64_t seed);
+/// A Gaussian process and the expected improvement over the best trial. After ten spread trials each
+/// suggestion takes time that grows with the cube of the trials.
+std::unique_ptr<Sampler> make_gp_sampler(const Space& space, uint64_t seed);
 
 /// A sampler by its name.
 struct SamplerChoice {

@@ -51,7 +51,8 @@ TEST(Space, RefusesWhatCannotBeSearched) {
 
 TEST(Samplers, StayInTheSpaceAndRepeat) {
   const Space space = mixed_space();
-  for (const SearchKind kind : {SearchKind::grid, SearchKind::random, SearchKind::sobol, SearchKind::tpe}) {
+  for (const SearchKind kind :
+       {SearchKind::grid, SearchKind::random, SearchKind::sobol, SearchKind::tpe, SearchKind::gp}) {
     const auto a = make_sampler(space, {.kind = kind, .seed = 7});
     const auto b = make_sampler(space, {.kind = kind, .seed = 7});
     for (const int64_t trial : {5, 0, 31, 4}) {

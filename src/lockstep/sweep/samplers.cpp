@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include <boost/random/sobol.hpp>
-
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/text.h"
+#include "lockstep/sweep/internal/sobol.h"
 #include "lockstep/sweep/sampler.h"
 
 namespace lockstep::sweep {
@@ -31,24 +30,19 @@ class RandomSampler : public Sampler {
 
 class SobolSampler : public Sampler {
  public:
-  SobolSampler(const Space& space, uint64_t seed)
-      : space_(space), engine_(std::max<size_t>(1, space.size())) {
-    Random random(seed_of({seed, 2}));
-    shifts_.resize(space.size());
-    for (uint64_t& shift : shifts_) shift = random.next();
-  }
+  SobolSampler(const Space& space, uint64_t seed) : space_(space), numbers_(make_numbers(space, seed)) {}
   Point suggest(int64_t trial, std::span<const Observation>) override {
-    engine_.seed(static_cast<uint64_t>(trial));
-    std::vector<double> places(space_.size());
-    for (size_t i = 0; i < places.size(); ++i)
-      places[i] = static_cast<double>((engine_() ^ shifts_[i]) >> 11) * 0x1p-53;
-    return point_at(space_, places);
+    return point_at(space_, numbers_.at(trial));
   }
 
  private:
+  static SobolNumbers make_numbers(const Space& space, uint64_t seed) {
+    Random random(seed_of({seed, 2}));
+    return {space.size(), random};
+  }
+
   Space space_;
-  boost::random::sobol engine_;
-  std::vector<uint64_t> shifts_;
+  SobolNumbers numbers_;
 };
 
 class GridSampler : public Sampler {
@@ -158,6 +152,8 @@ std::unique_ptr<Sampler> make_sampler(const Space& space, const SamplerChoice& c
       return make_sobol_sampler(space, choice.seed);
     case SearchKind::tpe:
       return make_tpe_sampler(space, choice.seed);
+    case SearchKind::gp:
+      return make_gp_sampler(space, choice.seed);
   }
   throw Error(ErrorCode::internal, "unknown search");
 }

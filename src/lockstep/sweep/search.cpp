@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -26,6 +27,25 @@ bool has_result(TrialState state) {
 }
 
 }  // namespace
+
+Trial with_outcome(Trial trial, const Outcome& outcome) {
+  trial.state = outcome.state;
+  trial.value = outcome.value;
+  trial.step = outcome.step;
+  if (outcome.total_steps > 0) trial.total_steps = outcome.total_steps;
+  trial.error = outcome.error;
+  if (trial.state != TrialState::failed && !std::isfinite(trial.value)) {
+    trial.state = TrialState::failed;
+    if (trial.error.empty()) trial.error = "its result is not a number";
+  }
+  return trial;
+}
+
+bool is_passing(std::string_view error_code) {
+  constexpr std::array<std::string_view, 7> kPassing{"io",      "out_of_memory", "device", "communication",
+                                                     "timeout", "cancelled",     ""};
+  return std::find(kPassing.begin(), kPassing.end(), error_code) != kPassing.end();
+}
 
 Search::Search(const Space& space, const SearchOptions& options)
     : space_(space),
@@ -101,7 +121,7 @@ bool Search::promote() {
 bool Search::begin_trial() {
   const auto number = static_cast<int64_t>(trials_.size());
   if (number >= count_) return false;
-  Trial trial{.number = number};
+  Trial trial{.number = number, .total_steps = options_.total_steps};
   trial.point = sampler_->suggest(number, observations_before(number));
   trials_.push_back(std::move(trial));
   give_out(trials_.back());
@@ -148,15 +168,7 @@ void Search::tell(const Segment& segment, const Outcome& outcome) {
   now_ = std::max(now_, flight->end);
   flights_.erase(flight);
   Trial& trial = trials_[static_cast<size_t>(segment.trial)];
-  trial.state = outcome.state;
-  trial.value = outcome.value;
-  trial.step = outcome.step;
-  trial.total_steps = outcome.total_steps;
-  trial.error = outcome.error;
-  if (trial.state != TrialState::failed && !std::isfinite(trial.value)) {
-    trial.state = TrialState::failed;
-    if (trial.error.empty()) trial.error = "its result is not a number";
-  }
+  trial = with_outcome(std::move(trial), outcome);
   if (trial.state == TrialState::waiting) tell_rung(trial);
   if (flights_.empty()) fill();
   if (!flights_.empty()) return;

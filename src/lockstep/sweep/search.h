@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/sweep/sampler.h"
@@ -31,7 +32,8 @@ struct SearchOptions {
   StopRule stop = StopRule::none;
   int64_t first_rung = 0;  ///< steps
   int64_t reduction = 3;
-  bool free = false;  ///< outcomes may be told in any order
+  int64_t total_steps = 0;  ///< of each trial's full length; 0: outcomes say it
+  bool free = false;        ///< outcomes may be told in any order
 };
 
 enum class TrialState {
@@ -66,6 +68,13 @@ struct Trial {
   std::vector<double> at_rungs{};  ///< its value at each rung that it has reached
   int64_t promoted = 0;            ///< rungs from which it went on
 };
+
+/// What the trial becomes. It fails if its value is not finite.
+Trial with_outcome(Trial trial, const Outcome& outcome);
+
+/// Whether a trial that ended with an error of this kind (name_of(ErrorCode)) may end otherwise when it
+/// starts again.
+bool is_passing(std::string_view error_code);
 
 /// Steps [.., until] of a trial; until 0: to its end.
 struct Segment {

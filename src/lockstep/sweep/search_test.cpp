@@ -77,7 +77,8 @@ INSTANTIATE_TEST_SUITE_P(All, SearchOfAnyWidth,
                                          std::pair{SearchKind::sobol, StopRule::asha},
                                          std::pair{SearchKind::tpe, StopRule::none},
                                          std::pair{SearchKind::tpe, StopRule::asha},
-                                         std::pair{SearchKind::tpe, StopRule::median}));
+                                         std::pair{SearchKind::tpe, StopRule::median},
+                                         std::pair{SearchKind::gp, StopRule::asha}));
 
 TEST(Search, ATrialSeesThoseMoreThanTheLagBefore) {
   Search search(space_of_two(), {.count = 10, .lag = 3});

@@ -46,11 +46,8 @@ struct Note {
 };
 
 template <Described T>
-std::vector<T> read_lines(const std::filesystem::path& file) {
+std::vector<T> parsed_lines(std::string_view text, const std::filesystem::path& file) {
   std::vector<T> values;
-  std::error_code none;
-  if (!std::filesystem::exists(file, none)) return values;
-  const std::string text = read_file(file, kMostBytes);
   for (const std::string_view line : lines_of(text)) {
     try {
       read_json(record::known_part<T>(parse_json(line)), values.emplace_back(), "");
@@ -60,6 +57,13 @@ std::vector<T> read_lines(const std::filesystem::path& file) {
     }
   }
   return values;
+}
+
+template <Described T>
+std::vector<T> read_lines(const std::filesystem::path& file) {
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return {};
+  return parsed_lines<T>(read_file(file, kMostBytes), file);
 }
 
 void append_line(OpenFile& file, const Json& json) {
@@ -104,6 +108,14 @@ std::filesystem::path SweepPaths::trial(int64_t number) const {
 
 std::filesystem::path SweepPaths::output(int64_t number) const {
   return folder / "trials" / (four_digits(number) + ".out");
+}
+
+bool SweepSpec::on_threads() const {
+  if (options.trials_as != TrialsAs::auto_) return options.trials_as == TrialsAs::threads;
+  // Instruction sets are chosen once for a process.
+  const std::vector<Parameter>& all = space.parameters();
+  return trains() &&
+         std::none_of(all.begin(), all.end(), [](const Parameter& one) { return one.name == "isa"; });
 }
 
 std::string SweepSpec::metric() const {
@@ -191,7 +203,22 @@ std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& ask
 
 std::vector<LogLine> read_log(const SweepPaths& paths) { return read_lines<LogLine>(paths.log()); }
 
-LogWriter::LogWriter(const SweepPaths& paths) : file_(paths.log(), O_RDWR | O_CREAT | O_APPEND) {
+std::vector<LogLine> LogReader::read() {
+  std::vector<LogLine> lines;
+  std::error_code none;
+  const auto size = std::filesystem::file_size(file_, none);
+  if (none || static_cast<int64_t>(size) <= offset_) return lines;
+  const OpenFile opened(file_, O_RDONLY);
+  std::string text(static_cast<size_t>(static_cast<int64_t>(size) - offset_), '\0');
+  text.resize(opened.read_at(offset_, text));
+  text.resize(text.rfind('\n') + 1);
+  offset_ += static_cast<int64_t>(text.size());
+  return parsed_lines<LogLine>(text, file_);
+}
+
+LogWriter::LogWriter(const SweepPaths& paths)
+    : lock_(paths.log_lock()), file_(paths.log(), O_RDWR | O_CREAT | O_APPEND) {
+  const auto lock = jobs::FileLock::take(lock_);
   const std::string text = read_file(paths.log(), kMostBytes);
   const size_t end = text.rfind('\n');
   const auto complete = static_cast<off_t>(end == std::string::npos ? 0 : end + 1);
@@ -201,8 +228,19 @@ LogWriter::LogWriter(const SweepPaths& paths) : file_(paths.log(), O_RDWR | O_CR
 
 void LogWriter::write(LogLine line) {
   line.time = now_seconds();
+  const auto lock = jobs::FileLock::take(lock_);
   append_line(file_, lockstep::to_json(line));
 }
+
+bool is_shared_now(const SweepPaths& paths) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(paths.runners(), none)) {
+    if (jobs::is_held(entry.path())) return true;
+  }
+  return false;
+}
+
+bool is_worked_on(const SweepPaths& paths) { return jobs::is_held(paths.lock()) || is_shared_now(paths); }
 
 Outcome outcome_of(const LogLine& line) {
   return {.state = line.state.value_or(TrialState::failed),
@@ -210,6 +248,15 @@ Outcome outcome_of(const LogLine& line) {
           .step = line.step.value_or(0),
           .total_steps = line.total_steps.value_or(0),
           .error = line.text.value_or("")};
+}
+
+std::string state_of(const Row& row) { return enum_names(row.state)[static_cast<size_t>(row.state)]; }
+
+std::string text_of(const Row& row, const std::string& parameter) {
+  for (const auto& [name, value] : row.parameters) {
+    if (name == parameter) return value;
+  }
+  return "";
 }
 
 const Row* Table::best() const {
@@ -234,7 +281,7 @@ Table read_table(const SweepPaths& paths) {
   for (Note& note : read_lines<Note>(paths.notes())) {
     if (const auto row = rows.find(note.trial); row != rows.end()) row->second.note = std::move(note.text);
   }
-  table.is_going_on = jobs::is_held(paths.lock());
+  table.is_going_on = is_worked_on(paths);
   for (auto& [number, row] : rows) {
     if (row.state == TrialState::running) {
       if (!table.is_going_on) row.state = TrialState::waiting;
@@ -246,6 +293,20 @@ Table read_table(const SweepPaths& paths) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+Json json_of(const Row& row) {
+  Json json{{"trial", row.trial}, {"state", state_of(row)}};
+  json["result"] = row.value ? Json(*row.value) : Json();
+  json["steps"] = row.step;
+  json["total_steps"] = row.total_steps;
+  json["seconds"] = row.seconds;
+  if (!row.weights_hash.empty()) json["weights_hash"] = row.weights_hash;
+  if (!row.error.empty()) json["error"] = row.error;
+  if (!row.note.empty()) json["note"] = row.note;
+  Json& parameters = json["parameters"] = Json::object();
+  for (const auto& [name, value] : row.parameters) parameters[name] = value;
+  return json;
 }
 
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {

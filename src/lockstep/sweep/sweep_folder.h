@@ -21,7 +21,13 @@ struct SweepPaths {
   std::filesystem::path log() const { return folder / "log.jsonl"; }
   std::filesystem::path notes() const { return folder / "notes.jsonl"; }
   std::filesystem::path lock() const { return folder / "lock"; }
+  std::filesystem::path log_lock() const { return folder / "log.lock"; }
   std::filesystem::path requests() const { return folder / "requests"; }
+  std::filesystem::path runners() const {
+    return folder / "runners";
+  }  ///< a lock of each, where there are several
+  std::filesystem::path claims() const { return folder / "claims"; }
+  std::filesystem::path jobs() const { return folder / "jobs.json"; }  ///< in which runners work
   std::filesystem::path report() const { return folder / "report.html"; }
   std::filesystem::path trial(int64_t number) const;
   std::filesystem::path output(int64_t number) const;  ///< what it wrote to standard output and error
@@ -35,6 +41,8 @@ struct SweepSpec {
   std::string working_folder{};
 
   bool trains() const { return !command.empty() && command.front() == "train"; }
+  /// Whether trials are threads of one process.
+  bool on_threads() const;
   std::string metric() const;
   bool maximizes() const;
   SearchOptions search() const;
@@ -87,15 +95,34 @@ struct LogLine {
 /// All complete lines. Throws corrupt_data, with the number of the line.
 std::vector<LogLine> read_log(const SweepPaths& paths);
 
-/// Appends to log.jsonl. An incomplete last line, which a killed writer left, is cut off first.
+/// Reads what is added to log.jsonl. One thread.
+class LogReader {
+ public:
+  explicit LogReader(const SweepPaths& paths) : file_(paths.log()) {}
+  /// The complete lines that are new since the last call. Throws corrupt_data.
+  std::vector<LogLine> read();
+
+ private:
+  std::filesystem::path file_;
+  int64_t offset_ = 0;
+};
+
+/// Appends to log.jsonl, also beside other programs. An incomplete last line, which a killed writer left, is
+/// cut off first.
 class LogWriter {
  public:
   explicit LogWriter(const SweepPaths& paths);
   void write(LogLine line);
 
  private:
+  std::filesystem::path lock_;
   OpenFile file_;
 };
+
+/// Whether programs share it (EngineOptions::shared).
+bool is_shared_now(const SweepPaths& paths);
+/// Whether a program works on the sweep.
+bool is_worked_on(const SweepPaths& paths);
 
 Outcome outcome_of(const LogLine& line);
 
@@ -113,6 +140,11 @@ struct Row {
   std::string note{};
 };
 
+/// "ended"
+std::string state_of(const Row& row);
+/// As the command has it; empty where the parameter does not count.
+std::string text_of(const Row& row, const std::string& parameter);
+
 struct Table {
   SweepSpec spec{};
   std::vector<Row> rows{};
@@ -122,6 +154,11 @@ struct Table {
 
 /// From the files alone. Steps of trials that go on are those of their own status.
 Table read_table(const SweepPaths& paths);
+
+/// A row for other programs: {"trial": 3, "state": "ended", "result": 0.97, "steps": ..., "total_steps": ...,
+/// "seconds": ..., "weights_hash": ..., "error": ..., "note": ..., "parameters": {...}}; what is empty is
+/// left out.
+Json json_of(const Row& row);
 
 /// Adds a note to a trial. Any program, also while the sweep goes on.
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text);

@@ -13,6 +13,14 @@ namespace lockstep::sweep {
 enum class Goal { auto_, maximize, minimize };
 constexpr std::array<const char*, 3> enum_names(Goal) { return {"auto", "maximize", "minimize"}; }
 
+/// Where the trials of this machine are trained.
+enum class TrialsAs {
+  auto_,
+  threads,   ///< of one process, with one copy of the data
+  processes  ///< each is one
+};
+constexpr std::array<const char*, 3> enum_names(TrialsAs) { return {"auto", "threads", "processes"}; }
+
 struct SweepOptions {
   SearchKind search = SearchKind::tpe;
   int64_t count = 0;
@@ -27,6 +35,9 @@ struct SweepOptions {
   bool free = false;
   int64_t trials = 0;
   int64_t workers = 1;
+  TrialsAs trials_as = TrialsAs::auto_;
+  std::string memory{};
+  std::string profile{};
   int64_t retries = 3;
   int64_t keep_weights = 5;
   std::string output{};
@@ -35,7 +46,9 @@ struct SweepOptions {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Search");
     field("search", self.search,
-          "how parameters are chosen; tpe: tree of Parzen estimators, which learns from earlier trials");
+          "how parameters are chosen; tpe and gp learn from earlier trials, by a tree of Parzen estimators "
+          "or a "
+          "Gaussian process");
     field("count", self.count, "number of trials; 0: 20, or all points of a grid", between(0, 1e6));
     field("seed", self.seed, "seed of the search", between(0, 1e15));
     field("grid-steps", self.grid_steps, "grid: values of each range", between(1, 1e6));
@@ -52,9 +65,23 @@ struct SweepOptions {
           "steps to the first rung; each later one is --reduction times as far", between(0, 1e12));
     field("reduction", self.reduction, "factor between the steps of two rungs", between(2, 1000));
     field("Side by side");
-    field("trials", self.trials, "trials at the same time; 0: the machine's cores divided by --workers",
+    field("trials", self.trials,
+          "trials at the same time; 0: the cores of this machine or the workers of the profile, divided by "
+          "--workers",
           between(0, 1024));
     field("workers", self.workers, "workers of each trial", between(1, 4096));
+    field("trials-as", self.trials_as,
+          "threads: of one process, which has one copy of the data; processes: each trial is one, so that a "
+          "crash "
+          "ends no other; auto: threads for train",
+          also("trials_as"));
+    field("memory", self.memory,
+          "memory of all trials on threads, such as 8G; a trial that does not fit waits; empty: most of what "
+          "is free");
+    field("profile", self.profile,
+          "train trials as jobs of this profile, which go on without this program (lockstep cluster list); "
+          "empty: with "
+          "this program");
     field("lag", self.lag,
           "a trial's parameters depend on the results of those trials that are more than this number before "
           "it, so that the same trials are made for any --trials; more than that cannot run at once",

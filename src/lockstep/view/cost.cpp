@@ -12,7 +12,7 @@
 namespace lockstep::view {
 namespace {
 
-constexpr double kCostTop = 84;
+constexpr double kCostTop = 96;
 constexpr double kCostHeight = 460;
 constexpr double kLegendRow = 20;
 constexpr int kLegendColumns = 3;
@@ -21,6 +21,8 @@ constexpr std::array<const char*, 10> kCurveColours{"#2a6fb0", "#d8701a", "#3f8f
 constexpr std::array<double, 3> kSteps{1, 2, 5};
 constexpr std::array<double, 9> kFineSteps{1, 1.5, 2, 3, 4, 5, 6, 7, 8};
 constexpr size_t kFewTicks = 4;
+constexpr const char* kBestColour = "#f5dfa8";
+constexpr double kBestWidth = 10;
 
 const char* curve_colour(size_t curve) { return kCurveColours[curve % kCurveColours.size()]; }
 // Where the colours are used again.
@@ -91,6 +93,18 @@ void draw_grid(Drawing& drawing, const Panel& panel) {
                 true);
 }
 
+// Below the curves: from the fastest to the cheapest.
+void draw_best(Drawing& drawing, const Panel& panel, const std::vector<CostCurve>& curves) {
+  std::vector<Point> best;
+  for (const CostCurve& curve : curves) {
+    for (const CostPoint& point : curve.points) {
+      if (point.best) best.push_back({std::log10(point.hours), std::log10(point.dollars)});
+    }
+  }
+  std::sort(best.begin(), best.end(), [](const Point& a, const Point& b) { return a.step < b.step; });
+  if (best.size() > 1) drawing.path(panel.places(best), kBestColour, kBestWidth);
+}
+
 void draw_curve(Drawing& drawing, const Panel& panel, const CostCurve& curve, size_t number) {
   std::vector<Point> points;
   for (const CostPoint& point : curve.points)
@@ -100,7 +114,8 @@ void draw_curve(Drawing& drawing, const Panel& panel, const CostCurve& curve, si
     const double x = panel.across(points[i].step), y = panel.down(points[i].value);
     if (curve.points[i].marked) drawing.dot(x, y, 9, drawing.colours().paper, drawing.colours().ink);
     drawing.dot(x, y, 4, curve_colour(number));
-    drawing.words(x + 6, y - 6, Anchor::start, curve.points[i].label, drawing.colours().faint, 10);
+    const double away = curve.points[i].marked ? 9 : 6;
+    drawing.words(x + away, y - away, Anchor::start, curve.points[i].label, drawing.colours().faint, 10);
   }
 }
 
@@ -121,8 +136,11 @@ std::string cost_svg(const std::vector<CostCurve>& curves, const CostText& text)
   Drawing drawing(kCostTop + kCostHeight + 80 + kLegendRow * rows);
   const Panel panel = panel_of(curves);
   drawing.words(kPlotLeft, 36, Anchor::start, text.title, drawing.colours().ink, 18, true);
-  drawing.words(kPlotLeft, 58, Anchor::start, text.note + "; a ring is what was asked for");
+  drawing.words(kPlotLeft, 58, Anchor::start, text.note);
+  drawing.words(kPlotLeft, 74, Anchor::start,
+                "pale band: no other is both faster and cheaper; ring: what was asked for");
   draw_grid(drawing, panel);
+  draw_best(drawing, panel, curves);
   for (size_t i = 0; i < curves.size(); ++i) draw_curve(drawing, panel, curves[i], i);
   draw_legend(drawing, panel, curves);
   return drawing.finish();

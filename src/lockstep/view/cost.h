@@ -11,6 +11,7 @@ struct CostPoint {
   double dollars = 0;
   std::string label;    ///< beside the point: the number of workers
   bool marked = false;  ///< what the user asked for
+  bool best = false;    ///< no other point is both faster and cheaper
 };
 
 /// One kind of machine, in the order of its numbers.
@@ -24,7 +25,8 @@ struct CostText {
   std::string note;  ///< below the title
 };
 
-/// Both axes are logarithmic. Curves with more than one point are lines; names are beside their first points.
+/// Both axes are logarithmic. Curves with more than one point are lines, and the best points are joined by a
+/// wide pale one.
 std::string cost_svg(const std::vector<CostCurve>& curves, const CostText& text);
 
 }  // namespace lockstep::view

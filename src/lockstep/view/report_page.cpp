@@ -5,32 +5,12 @@
 #include "lockstep/view/internal/figures.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/markup.h"
+#include "lockstep/view/internal/page_head.h"
 #include "lockstep/view/internal/report_parts.h"
 #include "lockstep/view/report.h"
 
 namespace lockstep::view {
 namespace {
-
-// Without scripts and addresses to load from, even a name that was taken as markup could do nothing.
-constexpr const char* kHead = R"(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-)";
-
-const PageColours& page_colours() {
-  static const PageColours colours{.paper = "var(--paper)",
-                                   .ink = "var(--ink)",
-                                   .faint = "var(--faint)",
-                                   .grid = "var(--line)",
-                                   .band = "var(--band)",
-                                   .train = "var(--train)",
-                                   .held_out = "var(--held)",
-                                   .rate = "var(--rate)"};
-  return colours;
-}
 
 const record::Event* last_of(const std::vector<record::Event>& events, std::string_view kind) {
   const record::Event* found = nullptr;
@@ -141,8 +121,7 @@ std::string plan_section(const Report& report) {
 std::string report_page(const Report& report) {
   History history;
   for (const record::Event& event : report.events) history.add(event);
-  std::string page = kHead + ("<title>" + escaped(page_title(history)) + "</title>\n<style>\n") +
-                     std::string(report_style()) + "</style>\n</head>\n<body>\n<main>\n";
+  std::string page = page_head(page_title(history)) + "<body>\n<main>\n";
   page += head(report, history) + warnings(report);
   if (history.has_steps()) page += section("Curves", draw_curves(history, page_colours()));
   if (report.judged)

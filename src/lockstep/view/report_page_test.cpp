@@ -136,13 +136,5 @@ TEST(Markup, KeepsLettersAndReplacesTheRest) {
   EXPECT_EQ(escaped("\xE6\xA2"), "\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
-TEST(Markup, Base64) {
-  EXPECT_EQ(as_base64(""), "");
-  EXPECT_EQ(as_base64("f"), "Zg==");
-  EXPECT_EQ(as_base64("fo"), "Zm8=");
-  EXPECT_EQ(as_base64("foo"), "Zm9v");
-  EXPECT_EQ(as_base64("\xFF\xEF\x3E"), "/+8+");
-}
-
 }  // namespace
 }  // namespace lockstep::view

@@ -125,14 +125,14 @@ std::string subtitle_of(const History& history) {
 
 }  // namespace
 
-std::string draw_curves(const History& history, const PageColours& colours) {
+std::string draw_curves(const History& history, const PageColours& colours, const std::string& id) {
   const bool with_rate = !history.learning_rate.empty();
   const double loss_top = kAccuracyTop + kPanelHeight + kGap - 16;
   const double rate_top = loss_top + kPanelHeight + kGap - 16;
   const double height = (with_rate ? rate_top + kRateHeight : loss_top + kPanelHeight) + kFoot;
   const Axis x = step_axis(history, 9);
-  const Panel accuracy{"accuracy-area", kAccuracyTop, kPanelHeight, x, accuracy_axis(history, 6)};
-  const Panel loss{"loss-area", loss_top, kPanelHeight, x, loss_axis(history, 6)};
+  const Panel accuracy{id + "accuracy-area", kAccuracyTop, kPanelHeight, x, accuracy_axis(history, 6)};
+  const Panel loss{id + "loss-area", loss_top, kPanelHeight, x, loss_axis(history, 6)};
 
   Drawing drawing(height, colours);
   drawing.words(kPlotLeft, 36, Anchor::start, curves_title(history), drawing.colours().ink, 18, true);
@@ -147,7 +147,8 @@ std::string draw_curves(const History& history, const PageColours& colours) {
   if (with_rate) {
     double highest = 0;
     for (const Point& point : history.learning_rate.points()) highest = std::max(highest, point.value);
-    const Panel rate{"rate-area", rate_top, kRateHeight, x, make_axis(0, highest > 0 ? highest : 1, 3, true)};
+    const Panel rate{id + "rate-area", rate_top, kRateHeight, x,
+                     make_axis(0, highest > 0 ? highest : 1, 3, true)};
     draw_epochs(drawing, rate, history, false);
     draw_axes(drawing, rate, "learning rate", true);
     drawing.path(rate.places(history.learning_rate.points()), drawing.colours().rate, 1.3);

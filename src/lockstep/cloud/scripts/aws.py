@@ -1,4 +1,5 @@
 """What Lockstep asks of AWS through boto3. Read by Python from standard input; the request is the first word, as JSON.
+Long because it is one text that Python reads.
 
 The answer is one line of JSON on standard output: {"ok": ...} or {"error": {"kind": ..., "text": ..., "hint": ...}}.
 Keys come from AWS's own chain (environment, ~/.aws, SSO, the machine's role); they are never an argument, and nothing
@@ -8,6 +9,7 @@ here prints or writes them.
 import base64
 import difflib
 import json
+import re
 import sys
 import time
 
@@ -22,9 +24,11 @@ QUOTAS = {"p": ("L-417A185B", "L-7212CCBC"), "g": ("L-DB2E81BA", "L-3819A6DF"), 
 
 
 class Refused(Exception):
-    def __init__(self, kind, text, hint=""):
+    """said: the line that says why, with who says it."""
+
+    def __init__(self, kind, text, hint="", said=""):
         super().__init__(text)
-        self.kind, self.text, self.hint = kind, text, hint
+        self.kind, self.text, self.hint, self.said = kind, text, hint, said
 
 
 class Aws:
@@ -35,13 +39,17 @@ class Aws:
         if region not in known:
             near = difflib.get_close_matches(region, known, 1)
             raise Refused("region", f"AWS has no region \"{region}\"",
-                          f"did you mean {near[0]}?" if near else "regions are named like us-east-1")
-        self.region, self.session = region, session
+                          f"did you mean {near[0]}?" if near else "regions are named like us-east-1",
+                          f"boto3 {boto3.__version__} knows {len(known)} regions, and not this one")
+        self.region, self.session, self.clients = region, session, {}
         self.settings = botocore.config.Config(retries={"max_attempts": 4, "mode": "standard"}, connect_timeout=10,
                                                read_timeout=60)
 
     def client(self, service, region=None):
-        return self.session.client(service, region_name=region or self.region, config=self.settings)
+        which = (service, region or self.region)
+        if which not in self.clients:  # making one takes a second
+            self.clients[which] = self.session.client(service, region_name=which[1], config=self.settings)
+        return self.clients[which]
 
     def pages(self, service, method, key, **words):
         for page in self.client(service).get_paginator(method).paginate(**words):
@@ -60,29 +68,43 @@ def tag_filter(name):
 
 def preflight(aws, type, machines, spot, subnet, key, vcpus, head_type):  # pylint: disable=redefined-builtin
     who = aws.client("sts").get_caller_identity()
-    ec2 = aws.client("ec2")
     for name in (type, head_type):
-        offered = ec2.describe_instance_type_offerings(LocationType="region", Filters=[
+        offered = aws.client("ec2").describe_instance_type_offerings(LocationType="region", Filters=[
             {"Name": "instance-type", "Values": [name]}])["InstanceTypeOfferings"]
         if not offered:
             raise Refused("type", f"AWS offers no {name} in {aws.region}", "choose another --region or --type")
-    if key and not any(pair["KeyName"] == key for pair in ec2.describe_key_pairs()["KeyPairs"]):
-        raise Refused("key", f"there is no key pair \"{key}\" in {aws.region}",
-                      "aws ec2 create-key-pair makes one, or leave out --key")
+    key = key_pair(aws, key)
     check_quota(aws, type, machines * vcpus, spot)
-    return {"account": who["Account"], "subnet": subnet or default_subnet(aws, type)}
+    return {"account": who["Account"], "subnet": subnet or default_subnet(aws, type), "key": key}
+
+
+def key_pair(aws, wanted):
+    """The one of this name, or the only one that there is."""
+    names = sorted(pair["KeyName"] for pair in aws.client("ec2").describe_key_pairs()["KeyPairs"])
+    if wanted in names:
+        return wanted
+    if not names:
+        raise Refused("key", f"there is no key pair \"{wanted}\" in {aws.region}" if wanted else
+                      f"there is no key pair in {aws.region}: without one nobody can log in (KeyName)",
+                      "aws ec2 create-key-pair makes one, aws ec2 import-key-pair takes your own")
+    if wanted:
+        raise Refused("key", f"there is no key pair \"{wanted}\" in {aws.region}", "there is " + ", ".join(names))
+    if len(names) > 1:
+        raise Refused("key", f"--key is missing: {aws.region} has {len(names)} key pairs (KeyName)",
+                      "name one of them: " + ", ".join(names))
+    return names[0]
 
 
 def check_quota(aws, type, wanted, spot):  # pylint: disable=redefined-builtin
-    letter = type[0] if type[0] in QUOTAS else ""
+    code = QUOTAS[type[0] if type[0] in QUOTAS else ""][1 if spot else 0]
     try:
-        quota = aws.client("service-quotas").get_service_quota(
-            ServiceCode="ec2", QuotaCode=QUOTAS[letter][1 if spot else 0])["Quota"]["Value"]
+        quota = aws.client("service-quotas").get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"]
     except botocore.exceptions.ClientError:
         return  # not known, or not allowed to be read: the stack will say
     if wanted > quota:
         raise Refused("quota", f"the account may run {quota:.0f} vCPUs of this kind in {aws.region}, and {wanted} are "
-                      f"needed", "ask AWS for more in Service Quotas, or use fewer or other machines")
+                      f"needed", "ask AWS for more in Service Quotas, or use fewer or other machines",
+                      f"AWS says: GetServiceQuota: {code} is {quota:.0f}")
 
 
 def default_subnet(aws, type):  # pylint: disable=redefined-builtin
@@ -167,7 +189,10 @@ def cause(aws, stack):
     if not failed:
         return {"resource": "", "text": stack.get("StackStatusReason", "")}
     first = min(failed, key=lambda event: event["Timestamp"])
-    found = {"resource": first["LogicalResourceId"], "text": first.get("ResourceStatusReason", "")}
+    reason = first.get("ResourceStatusReason", "")
+    found = {"resource": first["LogicalResourceId"], "text": reason, "log": "CloudFormation's log",
+             "line": f"{first['Timestamp']:%Y-%m-%d %H:%M:%S} {first['LogicalResourceId']} ({first['ResourceType']}) "
+                     f"{first['ResourceStatus']}: {reason}"}
     if "WaitCondition" in first["ResourceType"] or "WaitCondition" in found["resource"]:
         found.update(bootstrap_line(aws, stack["StackName"]))
     return found
@@ -187,7 +212,7 @@ def bootstrap_line(aws, name):
                     startFromHead=False)["events"]]
                 bad = [line for line in lines if any(word in line.lower() for word in ("error", "fail", "lockstep:"))]
                 if bad or (lines and kind == "bootstrap_error_msg"):
-                    return {"log": stream["logStreamName"], "line": (bad or lines)[0][:500]}
+                    return {"log": stream["logStreamName"], "line": (bad or lines)[0][:500], "bootstrap": True}
     return {}
 
 
@@ -211,6 +236,23 @@ def power(aws, name, on):
             return {"machines": instances(aws, name)}
         time.sleep(5)
     raise Refused("time", f"the head node of \"{name}\" is not {wanted} after ten minutes", "lockstep cloud list")
+
+
+def host_key(aws, name):
+    """ssh's public key of the head node, which it prints on its console at its first start: so it comes by AWS and not
+    by the connection that it is to protect. Empty: the console does not say, or may not be read."""
+    for machine in instances(aws, name):
+        if not machine["head"]:
+            continue
+        try:
+            text = aws.client("ec2").get_console_output(InstanceId=machine["id"]).get("Output", "")
+        except botocore.exceptions.ClientError:
+            return {"key": ""}
+        found = re.search(r"BEGIN SSH HOST KEY KEYS-*\s(.*?)-*END SSH HOST KEY KEYS", text, re.DOTALL)
+        keys = re.findall(r"(ssh-ed25519|ecdsa-sha2-\S+|ssh-rsa) ([A-Za-z0-9+/=]+)", found[1] if found else "")
+        keys.sort(key=lambda key: ["ssh-e", "ecdsa", "ssh-r"].index(key[0][:5]))
+        return {"key": " ".join(keys[0]) if keys else ""}
+    return {"key": ""}
 
 
 # ---------------------------------------------------------------- what bears the tag
@@ -239,7 +281,12 @@ def tagged(aws, name, id):  # pylint: disable=redefined-builtin
     except botocore.exceptions.ClientError:
         arns = []
     left += [arn for arn in arns if not was_asked(arn)]
-    return {"left": sorted(left)}
+    return sorted(left)
+
+
+def elsewhere(aws, name):
+    """Other regions in which a cluster of this name has its bucket: buckets of all regions are in one list."""
+    return sorted({region for _, region in tagged_buckets(aws, name, "") if region != aws.region})
 
 
 def was_asked(arn):
@@ -250,6 +297,12 @@ def was_asked(arn):
 
 
 def buckets(aws, name, id):  # pylint: disable=redefined-builtin
+    """Of this region: another one may have a cluster of this name."""
+    return [bucket for bucket, region in tagged_buckets(aws, name, id) if region == aws.region]
+
+
+def tagged_buckets(aws, name, id):  # pylint: disable=redefined-builtin
+    """(bucket, region) of those with the cluster's tag."""
     s3, found = aws.client("s3"), []
     names = [f"lockstep-{id}"] if id else [one["Name"] for one in s3.list_buckets()["Buckets"]
                                            if one["Name"].startswith("lockstep-")]
@@ -261,14 +314,14 @@ def buckets(aws, name, id):  # pylint: disable=redefined-builtin
             if error.response["Error"]["Code"] != "NoSuchTagSet":
                 continue
             tags = {NAME_TAG: name} if id else {}
-        where = s3.get_bucket_location(Bucket=bucket)["LocationConstraint"] or "us-east-1"
-        if tags.get(NAME_TAG) == name and where == aws.region:  # another region may have a cluster of this name
-            found.append(bucket)
+        if tags.get(NAME_TAG) == name:
+            found.append((bucket, s3.get_bucket_location(Bucket=bucket)["LocationConstraint"] or "us-east-1"))
     return found
 
 
 def sweep(aws, name, id):  # pylint: disable=redefined-builtin
-    """Removes what a stack that is gone, or never was, has left. Each step may meet what is gone already."""
+    """Removes what a stack that is gone, or never was, has left; then asks what is there. Each step may meet what is gone
+    already."""
     ec2 = aws.client("ec2")
     done = []
 
@@ -302,7 +355,7 @@ def sweep(aws, name, id):  # pylint: disable=redefined-builtin
                      for one in page.get("Contents", [])]:
             attempt(item["Key"], s3.delete_object, Bucket=bucket, Key=item["Key"])
         attempt(bucket, s3.delete_bucket, Bucket=bucket)
-    return {"removed": done}
+    return {"removed": done, "left": tagged(aws, name, id), "elsewhere": [] if id else elsewhere(aws, name)}
 
 
 def discover(aws):
@@ -342,7 +395,7 @@ def prices(aws, types):
     return {"prices": rows}
 
 
-COMMANDS = {work.__name__: work for work in (preflight, put, state, power, tagged, sweep, discover, prices)}
+COMMANDS = {work.__name__: work for work in (preflight, put, state, power, host_key, sweep, discover, prices)}
 
 KEY_ERRORS = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 BAD_KEYS = {"InvalidClientTokenId", "AuthFailure", "UnrecognizedClientException", "SignatureDoesNotMatch",
@@ -350,38 +403,57 @@ BAD_KEYS = {"InvalidClientTokenId", "AuthFailure", "UnrecognizedClientException"
 DENIED = {"AccessDenied", "UnauthorizedOperation", "AccessDeniedException"}
 
 
-def refusal(error):
+def refusal(error, aws):
     if isinstance(error, Refused):
         return error
     if isinstance(error, botocore.exceptions.ClientError):
         code, text = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+        said = f"AWS says: {error.operation_name}: {code}: {text}"
         if code in KEY_ERRORS:
-            return Refused("keys", "the keys for AWS have expired", "get new ones: aws sso login, or new session keys")
-        if code in BAD_KEYS:
+            return Refused("keys", "the keys for AWS have expired", "get new ones: aws sso login, or new session keys",
+                           said)
+        if code in BAD_KEYS or code == "OptInRequired":
+            if aws is not None and is_closed(aws):
+                return Refused("region", f"the account has not opened the region \"{aws.region}\"",
+                               "open it in AWS's console (Account, AWS Regions), or choose another --region", said)
             return Refused("keys", f"AWS does not know the keys ({code})",
-                           "aws sts get-caller-identity shows which keys are found")
+                           "aws sts get-caller-identity shows which keys are found", said)
         if code in DENIED:
-            return Refused("rights", f"the keys may not {error.operation_name}: {text}",
-                           "docs/cloud.md has the policy that Lockstep needs")
-        return Refused("aws", f"AWS refused {error.operation_name}: {code}: {text}")
+            return Refused("rights", f"the keys may not {error.operation_name}",
+                           "docs/cloud.md has the policy that Lockstep needs", said)
+        return Refused("aws", f"AWS refused {error.operation_name}", "", said)
     if isinstance(error, (botocore.exceptions.NoCredentialsError, botocore.exceptions.PartialCredentialsError)):
-        return Refused("keys", "there are no keys for AWS", "aws configure, aws sso login, or AWS_PROFILE=NAME")
+        return Refused("keys", "there are no keys for AWS", "aws configure, aws sso login, or AWS_PROFILE=NAME",
+                       f"boto3 says: {error}")
     if isinstance(error, (botocore.exceptions.SSOTokenLoadError, botocore.exceptions.UnauthorizedSSOTokenError,
                           botocore.exceptions.TokenRetrievalError)):
-        return Refused("keys", "the sign-on for AWS has expired", "aws sso login")
+        return Refused("keys", "the sign-on for AWS has expired", "aws sso login",
+                       f"boto3 says: {error}")
     if isinstance(error, botocore.exceptions.BotoCoreError):
-        return Refused("network", f"cannot reach AWS: {error}", "check the network and the region")
-    return Refused("aws", f"AWS gave an answer that boto3 does not understand: {type(error).__name__}: {str(error)[:200]}")
+        return Refused("network", "cannot reach AWS", "check the network and the region", f"boto3 says: {error}")
+    return Refused("aws", "AWS gave an answer that boto3 does not understand", "",
+                   f"boto3 says: {type(error).__name__}: {str(error)[:200]}")
+
+
+def is_closed(aws):
+    """Whether the region is one that an account must open before it is used: keys are not known there until then."""
+    try:
+        regions = aws.client("ec2", "us-east-1").describe_regions(AllRegions=True, RegionNames=[aws.region])["Regions"]
+    except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError):
+        return False
+    return any(region.get("OptInStatus") == "not-opted-in" for region in regions)
 
 
 def main():
     request = json.loads(sys.argv[1])
     command, region = request.pop("command"), request.pop("region")
+    aws = None
     try:
-        answer = {"ok": COMMANDS[command](Aws(region), **request)}
+        aws = Aws(region)
+        answer = {"ok": COMMANDS[command](aws, **request)}
     except Exception as error:  # pylint: disable=broad-exception-caught
-        said = refusal(error)
-        answer = {"error": {"kind": said.kind, "text": said.text, "hint": said.hint}}
+        found = refusal(error, aws)
+        answer = {"error": {"kind": found.kind, "text": found.text, "hint": found.hint, "said": found.said}}
     print(json.dumps(answer))
 
 

@@ -22,28 +22,64 @@ install_package() {
       mkdir -p "$home/bin" && ln -sf "$home/python/bin/lockstep" "$home/bin/lockstep" ;;
     *) fail "$package is no package of Lockstep" ;;
   esac
-  rm -f "$file"
-  ln -sf "$home/bin/lockstep" /usr/local/bin/lockstep
+  rm -f "$file" /usr/local/bin/lockstep
+  # Neither a command by ssh nor a service of systemd has the path of Slurm's commands, which a program that opens a pool
+  # from elsewhere needs too. Jobs are where the watchdog looks.
+  for command in /opt/slurm/bin/{sbatch,srun,squeue,sinfo,scontrol,scancel}; do
+    ln -sf "$command" /usr/local/bin/
+  done
+  cat >/usr/local/bin/lockstep <<COMMAND
+#!/bin/sh
+export PATH=/opt/slurm/bin:\$PATH LOCKSTEP_JOBS=\${LOCKSTEP_JOBS:-/shared/lockstep-jobs}
+exec $home/bin/lockstep "\$@"
+COMMAND
+  chmod 755 /usr/local/bin/lockstep
 }
 
 # A timer of systemd: it needs no client, survives a restart, and begins again after a crash of the watchdog.
 install_watchdog() {
+  cat >/usr/local/sbin/lockstep-save-jobs <<'SAVE'
+#!/bin/bash
+# Jobs save and wait, held, until the cluster starts again.
+export PATH=/opt/slurm/bin:$PATH
+kept=/var/lib/lockstep/held-jobs
+hold_waiting() { for job in $(squeue -h -t pending -o %A); do scontrol hold "$job" || true; done; }
+squeue -h -o '%A %r' | grep -v JobHeld | cut -d ' ' -f 1 | sort -u >"$kept"
+hold_waiting
+for job in $(squeue -h -t running -o %A); do scancel --batch --signal=USR1 "$job" || true; done
+for _ in $(seq 24); do
+  [[ -n $(squeue -h -t running,completing -o %A) ]] || break
+  sleep 5
+  hold_waiting
+done
+for job in $(squeue -h -t running -o %A); do scontrol requeuehold "$job" || scancel "$job" || true; done
+hold_waiting
+SAVE
   cat >/usr/local/sbin/lockstep-stop-cluster <<'STOP'
 #!/bin/bash
 # Saves what runs, gives the workers back, and turns the head node off. Its disks go on costing.
-for job in $(squeue -h -o %A); do scancel --batch --signal=USR1 "$job" || true; done
-for _ in $(seq 24); do [[ -n $(squeue -h -t running -o %A) ]] || break; sleep 5; done
-for job in $(squeue -h -t running -o %A); do scontrol requeuehold "$job" || scancel "$job" || true; done
+export PATH=/opt/slurm/bin:$PATH
+/usr/local/sbin/lockstep-save-jobs
 for node in $(sinfo -h -N -o %N | sort -u); do scontrol update "NodeName=$node" State=POWER_DOWN_FORCE || true; done
 sleep 60
 shutdown -h now "lockstep: $*"
 STOP
-  chmod 755 /usr/local/sbin/lockstep-stop-cluster
+  cat >/usr/local/sbin/lockstep-release-jobs <<'RELEASE'
+#!/bin/bash
+# After a start: what lockstep-save-jobs held may run.
+export PATH=/opt/slurm/bin:$PATH
+kept=/var/lib/lockstep/held-jobs
+[[ -f $kept ]] && scontrol ping | grep -q UP || exit 0
+for job in $(<"$kept"); do scontrol release "$job" || true; done
+rm -f "$kept"
+RELEASE
+  chmod 755 /usr/local/sbin/lockstep-{save-jobs,stop-cluster,release-jobs}
   cat >/etc/systemd/system/lockstep-watchdog.service <<UNIT
 [Unit]
 Description=Lockstep stops this cluster when no training progresses, or when its budget is spent
 [Service]
 Type=oneshot
+ExecStartPre=-/usr/local/sbin/lockstep-release-jobs
 ExecStart=/usr/local/bin/lockstep cloud watchdog /shared /fsx --idle ${idle}s --budget $budget \
   --machine-price $machine_price --head-price $head_price --slurm --state /var/lib/lockstep/watchdog.json \
   --stop-command /usr/local/sbin/lockstep-stop-cluster

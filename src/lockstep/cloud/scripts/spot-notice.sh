@@ -3,6 +3,7 @@
 # limit: it saves a checkpoint and is queued again.
 #   lockstep-spot-notice [ADDRESS of the metadata service] [SECONDS between looks]
 set -u
+export PATH=/opt/slurm/bin:$PATH
 address=${1:-http://169.254.169.254} pause=${2:-5}
 node=${SLURMD_NODENAME:-$(hostname -s)}
 while true; do

@@ -45,6 +45,7 @@ void add_to_shared_queue(const std::string& id, const std::string& name);
 /// Makes the next shared_queue ask.
 void forget_shared_queue();
 
-std::unique_ptr<Scheduler> make_slurm(const Profile& profile);
+std::unique_ptr<Scheduler> make_slurm(const Profile& profile, const std::vector<std::string>& runner);
+std::unique_ptr<Scheduler> make_slurm_step(const Profile& profile, const std::vector<std::string>& runner);
 
 }  // namespace lockstep::cluster

@@ -1,11 +1,11 @@
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <fcntl.h>
 #include <optional>
 #include <sys/file.h>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
@@ -28,9 +28,8 @@ constexpr int64_t kMostQueueBytes = int64_t{64} << 20;
 fs::path shared_file() {
   const fs::path caches = lockstep_cache_folder();
   if (caches.empty()) return {};
-  const char* configuration = std::getenv("SLURM_CONF");
-  return caches / "slurm" /
-         ("queue-" + as_hex(hash_of(std::string_view(configuration == nullptr ? "" : configuration))));
+  const std::string configuration = environment_variable("SLURM_CONF");
+  return caches / "slurm" / ("queue-" + as_hex(hash_of(std::string_view(configuration))));
 }
 
 std::string ask_squeue() {

@@ -13,9 +13,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/base/no_pipe_signal.h"
 #include "lockstep/comm/internal/collective.h"
 #include "lockstep/comm/internal/gloo_communicator.h"
-#include "lockstep/comm/internal/no_pipe_signal.h"
 
 namespace lockstep::comm {
 

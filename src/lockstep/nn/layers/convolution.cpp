@@ -68,9 +68,20 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
           .dilation({dilation.height, dilation.width})
           .groups(options.groups)
           .bias(options.bias);
-  plan.build = [settings, initializer = options.initializer](bool) {
+  const auto make = [settings, initializer = options.initializer] {
     auto module = std::make_shared<torch::nn::Conv2dImpl>(settings);
     initialize(initializer, module->weight, module->bias);
+    return module;
+  };
+  plan.readers_take_relu = true;
+  plan.build_with_relu = [make] {
+    const auto module = make();
+    return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
+                        return kernels::convolution_relu(*module, taken[0]);
+                      }};
+  };
+  plan.build = [make](bool) {
+    const auto module = make();
     return BuiltLayer{
         .module = module,
         .forward = [module](const std::vector<at::Tensor>& taken) { return module->forward(taken[0]); },

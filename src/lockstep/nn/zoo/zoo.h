@@ -13,6 +13,9 @@ Json alexnet();
 /// response normalization after the ReLU. For images of 227x227, the size that published weights need.
 Json alexnet_2012();
 
+/// For sequences: three convolutions over time with layer norms, their mean over time, and a linear layer.
+Json conv_classifier();
+
 /// Three convolutions with batch norm and one linear layer; named as a torch.nn.Sequential.
 Json digits_cnn();
 

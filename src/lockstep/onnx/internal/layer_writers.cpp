@@ -329,13 +329,6 @@ constexpr std::array kWriters{
 
 }  // namespace
 
-const at::Tensor& LayerTensors::at(const std::string& layer, const std::string& tensor) const {
-  const auto found = tensors_.find(layer + "." + tensor);
-  if (found == tensors_.end())
-    throw Error(ErrorCode::corrupt_data, "the weights have no tensor " + quote(layer + "." + tensor));
-  return found->second;
-}
-
 std::string write_layer(GraphBuilder& graph, const LayerToWrite& layer) {
   const auto writer = std::find_if(kWriters.begin(), kWriters.end(), [&](const LayerWriter& one) {
     return one.type == layer.layer.type->name;

@@ -9,8 +9,8 @@
 #include "lockstep/base/json.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/layer.h"
+#include "lockstep/nn/layer_tensors.h"
 #include "lockstep/onnx/internal/graph_builder.h"
-#include "lockstep/onnx/internal/layer_tensors.h"
 
 namespace lockstep::onnx {
 
@@ -21,7 +21,7 @@ struct LayerToWrite {
   Json options;                     ///< with numbers in place of "classes"
   std::vector<std::string> inputs;  ///< names of values
   std::vector<nn::Shape> shapes;    ///< of the inputs, without the batch
-  const LayerTensors& tensors;
+  const nn::LayerTensors& tensors;
 
   const std::string& name() const { return layer.name; }
   /// The options of its type; fields of other structs are ignored.

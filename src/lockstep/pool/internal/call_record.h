@@ -39,6 +39,7 @@ class CallRecord {
   /// These ask the pool, if it still exists.
   void cancel() const;
   void ask_to_stop() const;
+  void say(std::string word) const;
   /// Throws if the calling thread would wait for itself.
   void check_may_wait() const;
   bool wait(std::optional<std::chrono::milliseconds> timeout) const;

@@ -27,6 +27,7 @@ struct Order {
   std::vector<int64_t> gpus;                 ///< of the call's workers, by rank; -1 for none
   int64_t credits = 0;      ///< maximum number of values on their way to the DataQueue; 0: there is no queue
   bool stop_asked = false;  ///< asked before it began
+  std::vector<std::string> words{};  ///< said to it before it began
 };
 
 struct Outcome {
@@ -44,6 +45,9 @@ class CrewListener {
   /// The worker is gone, with its order if it had one. Another one is being started in its place, unless
   /// `for_good`.
   virtual void lost(size_t worker, const Error& error, bool for_good) = 0;
+  /// Nobody has used the workers for the time that the crew may be idle. They end if it returns true, and get
+  /// no order any more.
+  virtual bool expires() = 0;
 };
 
 /// Any thread may call any member; only close waits for a worker.
@@ -60,9 +64,14 @@ class Crew {
   virtual void stop(size_t worker, int64_t call) = 0;
   /// Asks an order's task to end soon; no effect if it has ended.
   virtual void ask_to_stop(size_t worker, int64_t call) = 0;
+  /// Says a word to an order's task; no effect if it has ended.
+  virtual void say(size_t worker, int64_t call, std::string word) = 0;
   /// A value of the order was handled.
   virtual void credit(size_t worker, int64_t call) = 0;
-  virtual pid_t process(size_t worker) const = 0;
+  /// Without its state.
+  virtual WorkerInfo info(size_t worker) const = 0;
+  /// Whether the ranks of a call share memory that the client makes.
+  virtual bool shares_memory() const { return true; }
   size_t workers() const { return gpus_.size(); }
   int64_t gpu(size_t worker) const { return gpus_[worker]; }
   /// Whether the calling thread is one of the workers.
@@ -77,11 +86,22 @@ class Crew {
 /// A worker for each of `gpus`.
 std::unique_ptr<Crew> make_thread_crew(std::vector<int64_t> gpus, CrewListener& listener);
 
-/// Starts worker i of a crew of processes, at first and after it has died. Called by the crew's thread, which
-/// lives as long as the crew.
-using GetProcess = std::function<StartedProcess(size_t worker)>;
+/// Where a crew's processes come from: all that differs between processes of this machine, ranks of a
+/// launcher, and a job on a cluster.
+struct ProcessSource {
+  /// Starts worker i, at first and after it has died. Called by the crew's thread, which lives as long as the
+  /// crew.
+  std::function<StartedProcess(size_t worker)> start{};
+  /// What is known of worker i without asking it; empty: it is on this machine. Any thread.
+  std::function<WorkerInfo(size_t worker)> info{};
+  /// Where worker i meets the other ranks of a call; empty: all workers share memory. Any thread.
+  std::function<Json(size_t worker)> meeting{};
+  /// After the end of all workers, with whether they ended because of the idle limit; may be empty.
+  std::function<void(bool was_idle)> closed{};
+  std::chrono::seconds idle_limit{0};  ///< the pool ends after this time without a call; 0: never
+};
 std::unique_ptr<Crew> make_process_crew(const PoolOptions& options, std::vector<int64_t> gpus,
-                                        GetProcess get_process, CrewListener& listener);
+                                        ProcessSource source, CrewListener& listener);
 
 /// gpu: -1 for the CPU.
 at::Device device_of(int64_t gpu);

@@ -49,6 +49,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   std::vector<WorkerInfo> workers() const;
   bool is_open() const;
   bool is_whole() const;
+  bool is_on_this_machine() const { return crew_->shares_memory(); }
 
   /// Throws at once for work that the crew cannot do, and after the pool was closed.
   std::shared_ptr<CallRecord> submit(Work work, int64_t ranks, const AnyDataQueue& queue);
@@ -56,6 +57,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   void check_may_wait() const;
   void cancel(int64_t call);
   void ask_to_stop(int64_t call);
+  void say(int64_t call, std::string word);
 
   /// Cancels all calls and ends all workers.
   void close();
@@ -64,6 +66,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   void sent(size_t worker, int64_t call, Packet value) override;
   void ended(size_t worker, int64_t call, Outcome outcome) override;
   void lost(size_t worker, const Error& error, bool for_good) override;
+  bool expires() override;
 
  private:
   enum class SlotState { starting, idle, busy, gone };
@@ -84,7 +87,8 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
     std::optional<Error> cause;  ///< the first failure that is not a consequence of another one
     std::optional<Error> echo;   ///< the first "cancelled" of a rank
     bool cancel_requested = false;
-    bool stop_asked = false;  ///< asked before it began
+    bool stop_asked = false;         ///< asked before it began
+    std::vector<std::string> words;  ///< said before it began
     bool settled = false;
   };
   using CallPointer = std::shared_ptr<Call>;

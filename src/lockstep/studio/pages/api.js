@@ -12,7 +12,7 @@ export class Failure extends Error {
 // The commands that the program has.
 export const program = { commands: [] };
 
-export const link = { state: "connecting", isOut: false };
+export const link = { state: "connecting", isOut: false, tabs: 1 };
 
 async function ask(path, options) {
   let response;
@@ -60,6 +60,7 @@ function hear(name, values) {
     m.redraw();
     return;
   }
+  if (name === "tabs") link.tabs = values.tabs;
   for (const take of listeners.get(name) || []) take(values);
 }
 
@@ -71,6 +72,10 @@ export function connect() {
     const worker = new SharedWorker("/worker.js", { name: "lockstep-studio" });
     worker.port.onmessage = (event) => hear(event.data.name, event.data.values);
     worker.port.start();
+    const saySeen = () => worker.port.postMessage(document.hidden ? "hidden" : "seen");
+    saySeen();
+    setInterval(saySeen, 20_000);
+    document.addEventListener("visibilitychange", saySeen);
     window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
     window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
     return;
@@ -81,7 +86,21 @@ export function connect() {
   for (const name of eventNames) source.addEventListener(name, (event) => hear(name, JSON.parse(event.data)));
 }
 
-// At most one call at a time, and one more after it if it was asked for meanwhile; `pause` between two.
+// What a tab that nobody sees puts off.
+const putOff = new Set();
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return;
+  const calls = [...putOff];
+  putOff.clear();
+  for (const call of calls) call();
+});
+
+const longAnswer = 50; // milliseconds
+const tabsAtFullRate = 8; // in view at once; more of them follow less often what goes on
+const following = 250; // milliseconds: a shorter pause is between answers to somebody who does something
+
+// At most one call at a time, and one more after it if it was asked for meanwhile; `pause` between two, and longer
+// where the answers take long or many tabs are in view. Nothing in a tab that is hidden.
 export function throttled(work, pause) {
   let busy = false;
   let again = false;
@@ -89,22 +108,25 @@ export function throttled(work, pause) {
   const run = async () => {
     busy = true;
     again = false;
+    const began = performance.now();
     try {
       await work();
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
     } finally {
+      const took = performance.now() - began;
       timer = setTimeout(() => {
         busy = false;
-        if (again) run();
-      }, pause);
+        if (again) call();
+      }, Math.max(pause < following ? pause : pause * Math.max(1, link.tabs / tabsAtFullRate), took > longAnswer ? 4 * took : 0));
     }
   };
   const call = () => {
     if (busy) again = true;
+    else if (document.hidden) putOff.add(call);
     else run();
   };
-  call.cancel = () => { again = false; clearTimeout(timer); busy = true; };
+  call.cancel = () => { again = false; clearTimeout(timer); busy = true; putOff.delete(call); };
   return call;
 }
 

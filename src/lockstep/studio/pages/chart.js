@@ -26,7 +26,10 @@ export class Chart {
     this.drag = null;
     this.error = null;
     this.loaded = false;
-    this.fetch = throttled(() => this.load(), 200);
+    this.asked = 0;
+    this.shown = 0; // the question whose answer is shown
+    this.fetch = throttled(() => this.load(), 50);
+    this.follow = throttled(() => this.load(), 1000);
   }
 
   oninit({ attrs }) { this.attrs = attrs; }
@@ -38,7 +41,7 @@ export class Chart {
     this.sizes.observe(this.plot);
     const isMine = (id) => this.attrs.series.some((one) => one.id === id);
     this.ends = [
-      listen("run", ({ id }) => { if (isMine(id)) this.fetch(); }),
+      listen("run", ({ id }) => { if (isMine(id)) this.follow(); }),
       listen("reset", () => this.fetch()),
       theme.listen(() => this.draw()),
     ];
@@ -58,6 +61,7 @@ export class Chart {
   onremove() {
     this.sizes.disconnect();
     this.fetch.cancel();
+    this.follow.cancel();
     for (const end of this.ends) end();
   }
 
@@ -70,8 +74,11 @@ export class Chart {
       x: axis, columns: Math.max(100, Math.round(this.canvas.clientWidth * (window.devicePixelRatio || 1))), smoothing,
     };
     if (this.window) [query.from, query.to] = this.window;
+    const number = ++this.asked;
     try {
       const answers = await get("/api/curves", query);
+      if (number < this.shown) return; // a later question was answered sooner
+      this.shown = number;
       this.answers = new Map(answers.map((one) => [`${one.id} ${one.name}`, one]));
       this.error = null;
     } catch (error) {
@@ -103,7 +110,12 @@ export class Chart {
   draw() {
     if (!this.canvas || this.canvas.clientWidth === 0) return;
     const [from, to] = this.window || this.whole();
-    const { percent: isShare, log, axis = "step" } = this.attrs;
+    const { percent: isShare, log, axis = "step", series } = this.attrs;
+    // Each redraw of the page comes here, also when another chart was moved.
+    const state = [this.answers, from, to, this.cursor, this.drag?.join(), this.canvas.clientWidth, this.canvas.clientHeight,
+      window.devicePixelRatio, theme.isDark(), log, series.map((one) => `${one.id} ${one.name} ${one.number}`).join()];
+    if (this.drawnState?.every((value, at) => Object.is(value, state[at]))) return;
+    this.drawnState = state;
     this.drawn = drawPlot(this.canvas, {
       lines: this.lines(), from, to, isLog: Boolean(log), cursor: this.cursor, drag: this.drag,
       theme: theme.colors(), xText: axisText[axis], yText: isShare ? (y) => `${Number((y * 100).toPrecision(4))} %` : (y) => figure(y),
@@ -210,9 +222,11 @@ export class Chart {
     const lines = this.lines();
     return m("figure.chart",
       m("figcaption", m("h2", attrs.title), attrs.children,
+        lines.some((line) => !line.complete) ? m("small", { role: "status" }, "Reading the log…") : null,
         this.window ? m("button.quiet", { type: "button", onclick: () => { this.window = null; this.fetch(); } }, "Show all") : null),
       m(".plot", {
-        tabindex: 0, role: "img", "aria-label": this.summary(), onkeydown: (event) => this.onKey(event),
+        tabindex: 0, role: "img", "aria-label": this.summary(),
+        "aria-busy": String(!this.loaded || lines.some((line) => !line.complete)), onkeydown: (event) => this.onKey(event),
         onpointerdown: (event) => this.onDown(event), onpointermove: (event) => this.onMove(event),
         onpointerup: () => this.onUp(), onpointerleave: () => { if (!this.drag) this.cursor = null; },
         ondblclick: () => { this.window = null; this.fetch(); },

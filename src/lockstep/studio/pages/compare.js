@@ -1,8 +1,9 @@
 // Several runs in the same charts, and what is different about them.
-import { Failure, get, refreshRuns, runs, throttled } from "./api.js";
+import { Failure, get, post, refreshRuns, runs, throttled } from "./api.js";
 import { Chart, axisName, colorOf, swatch } from "./chart.js";
 import { count, duration, figure, percent } from "./format.js";
-import { State } from "./parts.js";
+import { Output } from "./output.js";
+import { State, openDialog, startCommand } from "./parts.js";
 
 const m = window.m;
 
@@ -20,6 +21,7 @@ export class ComparePage {
   constructor() {
     this.about = new Map();
     this.error = null;
+    this.number = 0; // of a command that this page started
     this.load = throttled(() => this.read(), 1000);
   }
 
@@ -52,8 +54,22 @@ export class ComparePage {
     m.route.set(`/compare/${this.ids.join(",")}`, null, { replace: true });
   }
 
+  async askForDifference() {
+    const body = { command: "diff", ids: this.ids };
+    try {
+      const { words } = await post("/api/shown", body);
+      openDialog({ title: "Compare the weights?", text: "It compares the weights of both runs, and names the first step that differs.", button: "Compare", words,
+        act: async () => { this.number = (await startCommand(body)).number; } });
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      this.error = error;
+      m.redraw();
+    }
+  }
+
   controls() {
     return m(".tools",
+      this.ids.length === 2 ? m("button", { type: "button", onclick: () => this.askForDifference() }, "Weights…") : null,
       m("label.field", "Along", m("select", { value: choice.axis, onchange: (event) => { choice.axis = event.target.value; } },
         Object.entries(axisName).map(([value, text]) => m("option", { value }, text)))),
       m("label.field", "Smoothing", m("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: choice.smoothing,
@@ -118,6 +134,7 @@ export class ComparePage {
     return m("div",
       m(".head", m("div", m("h1", "Compare"), m("p", `${this.ids.length} ${this.ids.length === 1 ? "run" : "runs"}`)), this.controls()),
       this.error ? m(".problem", { role: "alert" }, this.error.message) : null,
+      m("div", this.number ? [m(Output, { key: this.number, number: this.number, isKept: true, answers: [0, 1] })] : []),
       this.curveChips(), this.charts(), this.about.size > 0 ? this.table() : null);
   }
 }

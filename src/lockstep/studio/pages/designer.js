@@ -1,12 +1,15 @@
 // The designer: draw a network, see what fits, and train it.
 import { Failure, get, post, throttled } from "./api.js";
-import { Sheet, shapeText } from "./drawing.js";
+import { Sheet } from "./drawing.js";
 import { Analysis, Inspector } from "./inspector.js";
-import { count } from "./format.js";
+import { count, mega } from "./format.js";
 import { Graph, drawingOf, emptyDrawing } from "./graph.js";
+import { groupsOf, lastOf, picture } from "./groups.js";
 import { box, place } from "./layout.js";
+import { Export } from "./exporting.js";
 import { Problem } from "./parts.js";
-import { openTraining } from "./train.js";
+import { Palette, Toolbar } from "./tools.js";
+import { keepWeights, originOf, storedWeights } from "./transfer.js";
 
 const m = window.m;
 const storeKey = "lockstep-drawing";
@@ -16,11 +19,18 @@ function stored() {
   try { return JSON.parse(localStorage.getItem(storeKey)) || emptyDrawing(); } catch { return emptyDrawing(); }
 }
 
-const shared = { graph: null, palette: [], networks: [] };
+// To the search of the palette, from wherever the focus is.
+function onSlash(event) {
+  if (event.key !== "/" || /INPUT|SELECT|TEXTAREA/.test(event.target.tagName) || document.querySelector("dialog")) return;
+  event.preventDefault();
+  document.querySelector(".palette input").select();
+}
+
+const shared = { graph: null, weights: null, palette: [], networks: [] };
 
 export class DesignerPage {
   constructor() {
-    shared.graph ||= new Graph(stored());
+    if (!shared.graph) Object.assign(shared, { graph: new Graph(stored()), weights: storedWeights() });
     this.graph = shared.graph;
     this.window = { x: 400, y: 60, zoom: 1 };
     this.selected = new Set();
@@ -29,10 +39,11 @@ export class DesignerPage {
     this.connecting = null;
     this.check = null;
     this.error = null;
-    this.search = "";
     this.showsTable = false;
     this.said = "";
     this.groups = new Map();
+    this.export = new Export();
+    this.isOpening = false;
     this.ask = throttled(() => this.checkNow(), 20);
   }
 
@@ -63,7 +74,12 @@ export class DesignerPage {
 
   // After each change: the server says what fits, and the drawing is kept.
   onbeforeupdate() { this.look(); }
-  oncreate() { this.look(); }
+  oncreate() {
+    this.look();
+    document.addEventListener("keydown", onSlash);
+  }
+
+  onremove() { document.removeEventListener("keydown", onSlash); }
 
   look() {
     if (this.checked === this.graph.version) return;
@@ -86,15 +102,65 @@ export class DesignerPage {
     return input.time_steps > 0 ? [input.channels, input.time_steps] : [input.channels, input.height, input.width];
   }
 
+  get weights() { return shared.weights; }
+
+  useWeights(weights) {
+    shared.weights = weights;
+    keepWeights(weights);
+  }
+
+  // A layer graph, ONNX or weights on the machine of studio.
+  async openPath(path) {
+    this.isOpening = true;
+    this.error = null;
+    m.redraw();
+    try {
+      const answer = await post("/api/open", { path });
+      if (answer.layers) await this.open(() => answer);
+      else if (this.graph.layers.length === 0 && answer.network) await this.open(() => get("/api/network", { name: answer.network }));
+      if (answer.weights) this.useWeights({ path: answer.weights, tensors: answer.tensors });
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      this.error = error;
+    }
+    this.isOpening = false;
+    m.redraw();
+  }
+
+  empty() {
+    this.graph.change((drawing) => { Object.assign(drawing, { layers: [], folded: [] }); });
+    this.select([]);
+    this.fit();
+  }
+
+  cutAfter(name) {
+    const names = new Set(this.graph.after(name));
+    this.graph.change((drawing) => { drawing.layers = drawing.layers.filter((layer) => !names.has(layer.name)); });
+    this.said = `${names.size} layers removed`;
+    this.arrange();
+    this.focusNode(name);
+  }
+
   select(names) { this.selected = new Set(names); this.selectedEdge = null; }
   toggle(name) { if (!this.selected.delete(name)) this.selected.add(name); this.selectedEdge = null; }
   selectEdge(key) { this.selected.clear(); this.selectedEdge = key; }
-  focused(name) { if (!this.selected.has(name) && !this.connecting) this.select([name]); m.redraw(); }
+  focused(names) { if (!names.every((name) => this.selected.has(name)) && !this.connecting) this.select(names); m.redraw(); }
+  selectGroup(group) { this.select(groupsOf(this.graph.layers).get(group).map((layer) => layer.name)); }
+
+  fold(group, isFolded) {
+    this.graph.fold(group, isFolded);
+    this.arrange();
+    this.reveal(picture(this.graph).boxes.find((one) => one.layers.some((layer) => layer.name.startsWith(`${group}.`))));
+  }
+
+  // Whether one of the layers takes its weights from the open file, by its name.
+  isTaken(names) { return names.some((name) => originOf(this.weights, this.check, this.graph.find(name) || {})?.isTaken); }
 
   only() { return this.selected.size === 1 ? [...this.selected][0] : null; }
 
   focusNode(name) {
-    const find = () => this.sheet?.querySelector(`[data-layer="${CSS.escape(name)}"]`);
+    const key = picture(this.graph).keyOf.get(name) ?? name;
+    const find = () => this.sheet?.querySelector(`[data-layer="${CSS.escape(key)}"]`);
     const node = find();
     if (node) node.focus();
     else requestAnimationFrame(() => find()?.focus()); // it is not drawn yet
@@ -144,6 +210,10 @@ export class DesignerPage {
         const layer = this.graph.find(name);
         if (layer) { layer.x += dx; layer.y += dy; }
       }
+      for (const one of picture(this.graph).boxes) {
+        if (one.group === undefined || !one.layers.every((layer) => this.selected.has(layer.name))) continue;
+        (this.graph.drawing.places ||= {})[one.group] = { x: one.x + dx, y: one.y + dy };
+      }
     }, drag.moved ? "move" : "");
     this.graph.word = "move";
   }
@@ -153,8 +223,9 @@ export class DesignerPage {
   // All layers, or the first ones if they would be too small to read.
   fit(least = 0.15) {
     if (!this.sheet) return;
-    const xs = [0, ...this.graph.layers.map((layer) => layer.x)];
-    const ys = [0, ...this.graph.layers.map((layer) => layer.y)];
+    const { boxes } = picture(this.graph);
+    const xs = [0, ...boxes.map((one) => one.x)];
+    const ys = [0, ...boxes.map((one) => one.y)];
     const [left, right, top, bottom] = [Math.min(...xs) - box.width / 2 - 20, Math.max(...xs) + box.width / 2 + 20, Math.min(...ys) - 44, Math.max(...ys) + 56];
     const { clientWidth: width, clientHeight: height } = this.sheet;
     const zoom = Math.min(1, Math.max(least, Math.min(width / (right - left), height / (bottom - top))));
@@ -179,26 +250,32 @@ export class DesignerPage {
     view.y += Math.max(0, pad.y - py) - Math.max(0, py - sheet.clientHeight + pad.y);
   }
 
-  // From layer to layer along the connections.
+  // From box to box along the connections.
   step(key) {
-    const name = this.only() || "input";
-    const layer = this.graph.find(name);
-    const below = this.graph.consumers(name);
-    const beside = layer ? this.graph.consumers(layer.inputs[0]) : [];
-    const turn = (by) => beside[(beside.indexOf(layer) + by + beside.length) % beside.length]?.name;
-    const next = { ArrowUp: layer?.inputs[0], ArrowDown: below[0]?.name, ArrowLeft: turn(-1), ArrowRight: turn(1) }[key];
-    if (next) { if (!this.connecting) this.select([next]); this.focusNode(next); }
+    const { boxes, links } = picture(this.graph);
+    const here = document.activeElement?.dataset?.layer || this.only() || "input";
+    const above = links.find((link) => link.to === here)?.from;
+    const below = links.find((link) => link.from === here)?.to;
+    const beside = [...new Set(links.filter((link) => link.from === above).map((link) => link.to))];
+    const turn = (by) => beside[(beside.indexOf(here) + by + beside.length) % beside.length];
+    const next = { ArrowUp: above, ArrowDown: below, ArrowLeft: turn(-1), ArrowRight: turn(1) }[key];
+    if (!next) return;
+    const names = next === "input" ? [next] : boxes.find((one) => one.key === next).layers.map((layer) => layer.name);
+    if (!this.connecting) this.select(names);
+    this.focusNode(names[0]);
   }
 
   onKey(event) {
-    const name = document.activeElement?.dataset?.layer;
+    const key = document.activeElement?.dataset?.layer;
+    const here = key === "input" ? [{ name: key }] : picture(this.graph).boxes.find((one) => one.key === key)?.layers || [];
+    const name = here[0]?.name;
     const isControl = event.ctrlKey || event.metaKey;
     const keys = isControl
       ? { z: () => this.undo(event.shiftKey), Z: () => this.undo(true), y: () => this.undo(true), c: () => this.copy(), v: () => this.paste(),
         a: () => this.select(this.graph.layers.map((layer) => layer.name)) }
       : {
         Delete: () => this.remove(), Backspace: () => this.remove(), "+": () => this.zoom(1.2), "=": () => this.zoom(1.2), "-": () => this.zoom(0.8),
-        f: () => this.fit(), l: () => { this.arrange(); this.fit(); }, c: () => this.startConnection(name), Enter: () => this.endConnection(name),
+        f: () => this.fit(), l: () => { this.arrange(); this.fit(); }, c: () => this.startConnection(here.length > 1 ? lastOf(this.graph, here) : name), Enter: () => (this.connecting ? this.endConnection(name) : this.focusOptions()),
         " ": () => this.endConnection(name), Escape: () => { this.connecting = null; this.select([]); },
         ...Object.fromEntries(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map((key) => [key, () => this.step(key)])),
       };
@@ -206,6 +283,8 @@ export class DesignerPage {
     event.preventDefault();
     keys[event.key]();
   }
+
+  focusOptions() { document.querySelector(".inspector input, .inspector select")?.focus(); }
 
   startConnection(name) {
     this.connecting = name || null;
@@ -255,59 +334,6 @@ export class DesignerPage {
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
-  toolbar() {
-    const { graph } = this;
-    const tool = (text, title, act, off) => m("button", { type: "button", title, onclick: act, disabled: off }, text);
-    return m(".toolbar", { role: "toolbar", "aria-label": "Drawing" },
-      m("input.name", { type: "text", "aria-label": "Name of the network", value: graph.drawing.name,
-        onchange: (event) => graph.change((drawing) => { drawing.name = event.target.value.trim() || "network"; }) }),
-      m("select", { "aria-label": "Start from a built-in network", value: "", onchange: (event) => {
-        const name = event.target.value;
-        event.target.value = "";
-        if (name === "empty") { graph.change((drawing) => { drawing.layers = []; }); this.select([]); this.fit(); } else if (name) this.open(() => get("/api/network", { name }));
-      } }, m("option", { value: "" }, "Start from…"), m("option", { value: "empty" }, "an empty sheet"), shared.networks.map(({ name }) => m("option", { value: name }, name))),
-      tool("Open", "A file of a network", () => document.getElementById("open-file").click()),
-      m("input#open-file", { type: "file", hidden: true, accept: ".json", onchange: (event) => {
-        if (event.target.files[0]) this.openFile(event.target.files[0]);
-        event.target.value = "";
-      } }),
-      tool("Save", "Download as JSON, which lockstep train --network takes", () => this.save(), graph.layers.length === 0),
-      m("span.gap-x"),
-      tool("Undo", "Ctrl+Z", () => this.undo(), graph.past.length === 0), tool("Redo", "Ctrl+Y", () => this.undo(true), graph.future.length === 0),
-      tool("Arrange", "L: place all layers", () => { this.arrange(); this.fit(); }), tool("Fit", "F: show all", () => this.fit()),
-      m("button", { type: "button", "aria-pressed": String(this.showsTable), onclick: () => { this.showsTable = !this.showsTable; } }, "Analysis"),
-      m("span.fill"),
-      m("button.main", { type: "button", disabled: !this.check?.complete, onclick: () => openTraining(graph) }, "Train…"));
-  }
-
-  palette() {
-    const words = this.search.toLowerCase();
-    const groups = new Map();
-    for (const one of shared.palette) {
-      if (!one.type.replaceAll("_", " ").includes(words)) continue;
-      if (!groups.has(one.group)) groups.set(one.group, []);
-      groups.get(one.group).push(one);
-    }
-    return m("aside.palette", { "aria-label": "Layers" },
-      m("input", { type: "search", placeholder: "Search layers", "aria-label": "Search layers", value: this.search,
-        oninput: (event) => { this.search = event.target.value; } }),
-      [...groups].map(([group, list]) => [m("h2", group), list.map(({ type }) => m("button", {
-        type: "button", class: this.groupOf(type), title: "Click to add after the selected layer, or drag onto the sheet",
-        onclick: () => { if (!this.dropped) this.add(type); this.dropped = false; },
-        onpointerdown: (event) => event.target.setPointerCapture(event.pointerId),
-        onpointerup: (event) => this.drop(event, type),
-      }, type.replaceAll("_", " ")))]));
-  }
-
-  drop(event, type) {
-    const edge = this.sheet.getBoundingClientRect();
-    const inside = event.clientX > edge.left && event.clientX < edge.right && event.clientY > edge.top && event.clientY < edge.bottom;
-    this.dropped = inside;
-    if (!inside) return;
-    this.add(type, { x: (event.clientX - edge.left - this.window.x) / this.window.zoom, y: (event.clientY - edge.top - this.window.y) / this.window.zoom });
-    setTimeout(() => { this.dropped = false; });
-  }
-
   problem() {
     const { problem } = this.check || {};
     if (!problem) return null;
@@ -325,12 +351,9 @@ export class DesignerPage {
   }
 
   view() {
-    return m(".designer", m("h1.out-of-sight", "Designer"), this.toolbar(), this.palette(),
-      m(".middle", this.error ? m(Problem, { error: this.error }) : null, m(Sheet, { designer: this }), this.problem(),
+    return m(".designer", m("h1.out-of-sight", "Designer"), m(Toolbar, { designer: this, networks: shared.networks }), m(Palette, { designer: this, palette: shared.palette }),
+      m(".middle", this.export.view(), this.error ? m(Problem, { error: this.error }) : null, m(Sheet, { designer: this }), this.problem(),
         this.showsTable ? m(Analysis, { designer: this }) : null, this.status()),
       m(Inspector, { designer: this, palette: shared.palette }));
   }
 }
-
-export function mega(flop) { return flop >= 1e8 ? count(flop / 1e6) : String(Number((flop / 1e6).toPrecision(3))); }
-export { shapeText };

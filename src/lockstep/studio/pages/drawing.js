@@ -1,8 +1,11 @@
 // The sheet of the designer: boxes, connections with their shapes, and what the pointer and the keys do to them.
+import { framesOf, lastOf, picture } from "./groups.js";
 import { box, routeOf } from "./layout.js";
+import { originOf } from "./transfer.js";
 
 const m = window.m;
 const half = { x: box.width / 2, y: box.height / 2 };
+const input = { key: "input", x: 0, y: 0 };
 
 export function shapeText(shape) { return shape ? shape.join(" × ") : ""; }
 
@@ -55,23 +58,30 @@ export class Sheet {
     if (event.button !== 0) return;
     const { designer } = this;
     const node = event.target.closest("[data-layer]");
-    const name = node?.dataset.layer;
+    const key = node?.dataset.layer;
+    const names = this.namesOf(key);
     const start = this.at(event);
     this.dom.setPointerCapture(event.pointerId);
     if (event.target.closest(".port")) {
-      this.drag = { kind: "connect", from: name };
-      designer.pulled = { from: name, to: start };
-    } else if (name) {
-      if (!event.shiftKey && !designer.selected.has(name)) designer.select([name]);
-      else if (event.shiftKey) designer.toggle(name);
-      node.focus();
-      this.drag = name === "input" ? null : { kind: "move", last: start, moved: false };
+      this.drag = { kind: "connect", from: key };
+      designer.pulled = { from: key, to: start };
+    } else if (key) {
+      if (event.shiftKey) names.forEach((name) => designer.toggle(name));
+      else if (!names.every((name) => designer.selected.has(name))) designer.select(names);
+      if (names.every((name) => designer.selected.has(name))) node.focus(); // which selects it
+      else this.dom.focus();
+      this.drag = key === "input" ? null : { kind: "move", last: start, moved: false };
     } else if (event.target.closest("[data-edge]")) {
       designer.selectEdge(event.target.closest("[data-edge]").dataset.edge);
       this.dom.focus();
       this.drag = null;
+    } else if (event.target.closest("[data-frame]") && !event.shiftKey) {
+      designer.selectGroup(event.target.closest("[data-frame]").dataset.frame);
+      this.dom.focus();
+      this.drag = { kind: "move", last: start, moved: false };
     } else {
       designer.select([]);
+      this.dom.focus();
       this.drag = { kind: "pan", x: event.clientX, y: event.clientY };
     }
   }
@@ -102,71 +112,101 @@ export class Sheet {
     if (drag?.kind !== "connect") return;
     const point = this.at(event);
     designer.pulled = null;
-    const target = designer.graph.layers.find((layer) => Math.abs(layer.x - point.x) < half.x + 8 && Math.abs(layer.y - point.y) < half.y + 14);
-    if (target && target.name !== drag.from) designer.connect(drag.from, target.name);
+    const target = this.shown.boxes.find((one) => Math.abs(one.x - point.x) < half.x + 8 && Math.abs(one.y - point.y) < half.y + 14);
+    if (target && target.key !== drag.from) designer.connect(this.lastIn(drag.from), this.firstIn(target.key));
   }
 
-  edges() {
-    const { graph, check, selectedEdge } = this.designer;
-    const list = [];
-    for (const layer of graph.layers) {
-      layer.inputs.forEach((name, number) => {
-        const from = name === "input" ? { x: 0, y: 0 } : graph.find(name);
-        if (!from) return;
-        const spread = (number - (layer.inputs.length - 1) / 2) * 22;
-        const a = { x: from.x, y: from.y + half.y };
-        const b = { x: layer.x + spread, y: layer.y - half.y };
-        const way = routeOf(graph, name, from, layer);
-        const line = path(a, b, way);
-        const middle = way.length > 2 ? way[Math.floor(way.length / 2)] : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
-        const key = `${name}\n${layer.name}`;
-        const shape = shapeText(this.designer.shapeOf(name));
-        const isBad = check?.problem?.layer === layer.name;
-        list.push(m("g", { key, "data-edge": key, class: `edge ${selectedEdge === key ? "selected" : ""} ${isBad ? "bad" : ""}` },
-          m("path.hit", { d: line }), m("path", { d: line, "marker-end": "url(#arrow)" }),
-          shape ? m("text", { x: middle.x + 8, y: middle.y + 4 }, shape) : null));
-      });
-    }
-    return list;
+  boxCalled(key) { return key === "input" ? input : this.shown.boxes.find((one) => one.key === key); }
+  namesOf(key) { return key === undefined ? [] : key === "input" ? ["input"] : (this.boxCalled(key)?.layers || []).map((layer) => layer.name); }
+  lastIn(key) { return key === "input" ? key : lastOf(this.designer.graph, this.boxCalled(key).layers); }
+  firstIn(key) { return this.boxCalled(key).layers[0].name; }
+
+  edges({ boxes, links }) {
+    const { check, selectedEdge, graph } = this.designer;
+    const drawn = new Map([["input", input], ...boxes.map((one) => [one.key, one])]);
+    return links.map((link) => {
+      const [from, to] = [drawn.get(link.from), drawn.get(link.to)];
+      const spread = to.layer ? (link.number - (link.target.inputs.length - 1) / 2) * 22 : 0;
+      const a = { x: from.x, y: from.y + half.y };
+      const b = { x: to.x + spread, y: to.y - half.y };
+      const way = routeOf(graph, from, to);
+      const line = path(a, b, way);
+      const middle = way.length > 2 ? way[Math.floor(way.length / 2)] : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+      const key = `${link.source}\n${link.target.name}`;
+      const shape = shapeText(this.designer.shapeOf(link.source));
+      const isBad = check?.problem?.layer === link.target.name;
+      return m("g", { key, "data-edge": key, class: `edge ${selectedEdge === key ? "selected" : ""} ${isBad ? "bad" : ""}` },
+        m("path.hit", { d: line }), m("path", { d: line, "marker-end": "url(#arrow)" }),
+        shape ? m("text", { x: middle.x + 8, y: middle.y + 4 }, shape) : null);
+    });
   }
 
-  node(name, title, detail, place, extra) {
+  //   names  of the layers that the box stands for;  last  the one whose output leaves it
+  node({ key, names, last, title, detail, place, extra, mark = "" }) {
     const { selected, check, connecting } = this.designer;
-    const problem = check?.problem?.layer === name;
-    const shape = shapeText(this.designer.shapeOf(name));
-    const said = `${title}${detail ? `, ${detail}` : ""}${shape ? `, gives ${shape}` : ""}${problem ? ", does not fit" : ""}`;
+    const problem = names.includes(check?.problem?.layer);
+    const isSelected = names.every((name) => selected.has(name));
+    const shape = shapeText(this.designer.shapeOf(last));
+    const said = `${title}${detail ? `, ${detail}` : ""}${shape ? `, gives ${shape}` : ""}${mark ? `, ${mark}` : ""}${problem ? ", does not fit" : ""}`;
     return m("g", {
-      key: `:${name}`, "data-layer": name, tabindex: 0, role: "button", "aria-label": said, "aria-pressed": String(selected.has(name)),
-      class: `node ${extra} ${selected.has(name) ? "selected" : ""} ${problem ? "bad" : ""} ${connecting === name ? "from" : ""}`,
-      transform: `translate(${place.x},${place.y})`, onfocus: () => this.designer.focused(name),
+      key: `:${key}`, "data-layer": key, tabindex: 0, role: "button", "aria-label": said, "aria-pressed": String(isSelected),
+      class: `node ${extra} ${isSelected ? "selected" : ""} ${problem ? "bad" : ""} ${connecting === last ? "from" : ""}`,
+      transform: `translate(${place.x},${place.y})`, onfocus: () => this.designer.focused(names),
     }, m("rect.box", { x: -half.x, y: -half.y, width: box.width, height: box.height, rx: 9 }),
     m("rect.strip", { x: -half.x, y: -half.y + 9, width: 4, height: box.height - 18, rx: 2 }),
-    m("text.title", { x: -half.x + 15, y: detail ? -4 : 4 }, title), detail ? m("text.detail", { x: -half.x + 15, y: 13 }, short(detail)) : null,
+    m("text.title", { x: -half.x + 15, y: detail ? -4 : 4 }, short(title)), detail ? m("text.detail", { x: -half.x + 15, y: 13 }, short(detail)) : null,
+    mark ? m("text.mark", { x: half.x - 4, y: -half.y - 5, "text-anchor": "end" }, mark) : null,
     m("circle.port", { cx: 0, cy: half.y, r: 6 }, m("title", "Drag to a layer to connect")));
   }
 
-  nodes() {
+  // What a box says of its training.
+  mark(layer) {
+    const { weights, check } = this.designer;
+    const origin = originOf(weights, check, layer);
+    return [origin && !origin.isTaken ? "new" : "", layer.frozen ? "frozen" : "", layer.rate === undefined ? "" : `rate × ${layer.rate}`].filter(Boolean).join(", ");
+  }
+
+  groupNode(one) {
+    const names = one.layers.map((layer) => layer.name);
+    const marks = [...new Set(one.layers.map((layer) => (layer.frozen ? "frozen" : "")))];
+    return this.node({ key: one.key, names, last: lastOf(this.designer.graph, one.layers), title: one.group, detail: `${names.length} layers`, place: one, extra: "of-group",
+      mark: marks.length === 1 ? marks[0] : "" });
+  }
+
+  nodes({ boxes }) {
     const { graph, check, groupOf } = this.designer;
-    const { input } = graph.drawing;
-    const kind = input.time_steps > 0 ? "Sequences" : "Images";
-    return [this.node("input", kind, `${input.classes} classes`, { x: 0, y: 0 }, "of-input"),
-      ...graph.layers.map((layer) => this.node(layer.name, layer.type.replaceAll("_", " "),
-        check?.layers?.[layer.name]?.detail || layer.name, layer, groupOf(layer.type)))];
+    const sizes = graph.drawing.input;
+    return [this.node({ key: "input", names: ["input"], last: "input", title: sizes.time_steps > 0 ? "Sequences" : "Images", detail: `${sizes.classes} classes`, place: input, extra: "of-input" }),
+      ...boxes.map((one) => {
+        const { layer } = one;
+        if (!layer) return this.groupNode(one);
+        return this.node({ key: layer.name, names: [layer.name], last: layer.name, title: layer.type.replaceAll("_", " "), detail: check?.layers?.[layer.name]?.detail || layer.name, place: layer,
+          extra: `${groupOf(layer.type)} ${layer.frozen ? "frozen" : ""}`, mark: this.mark(layer) });
+      })];
+  }
+
+  frames(shown) {
+    const { designer } = this;
+    return framesOf(designer.graph, shown, box).map(({ group, left, right, top, bottom }) => m("g.frame", { key: `frame ${group}`, "data-frame": group },
+      m("rect", { x: left, y: top, width: right - left, height: bottom - top, rx: 12 }), m("text", { x: left + 8, y: top + 12 }, short(group))));
   }
 
   view({ attrs: { designer } }) {
     this.designer = designer;
     const { window: view, pulled, graph } = designer;
-    const from = pulled && (pulled.from === "input" ? { x: 0, y: 0 } : graph.find(pulled.from));
+    const shown = picture(graph);
+    this.shown = shown;
+    const from = pulled && this.boxCalled(pulled.from);
     return m("svg.sheet", {
       tabindex: 0, role: "group", "aria-label": "Drawing of the network",
+      onmousedown: (event) => { event.redraw = false; event.preventDefault(); }, // onDown says what gets the focus
       onpointerdown: (event) => this.onDown(event), onpointermove: (event) => this.onMove(event), onpointerup: (event) => this.onUp(event),
       onkeydown: (event) => designer.onKey(event),
     }, m("defs", m("marker#arrow", { viewBox: "0 0 10 10", refX: 9, refY: 5, markerWidth: 7, markerHeight: 7, orient: "auto" },
       m("path.arrow", { d: "M0,0L10,5L0,10z" }))),
-    m("g", { transform: `translate(${view.x},${view.y}) scale(${view.zoom})` }, m("g", this.edges()), m("g", this.nodes()),
+    m("g", { transform: `translate(${view.x},${view.y}) scale(${view.zoom})` }, m("g", this.frames(shown)), m("g", this.edges(shown)), m("g", this.nodes(shown)),
       from ? m("path.pulled", { d: curve({ x: from.x, y: from.y + half.y }, pulled.to) }) : null));
   }
 }
 
-function short(text) { return text.length > 25 ? `${text.slice(0, 24)}…` : text; }
+function short(text) { return text.length > 23 ? `${text.slice(0, 22)}…` : text; }

@@ -1,9 +1,9 @@
 // Figures and times as people read them.
 export function isNumber(value) { return typeof value === "number" && Number.isFinite(value); }
 
-export function count(value) {
-  return isNumber(value) ? Math.round(value).toLocaleString("en-US") : "";
-}
+const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }); // a new one for each number takes long
+
+export function count(value) { return isNumber(value) ? grouped.format(Math.round(value)) : ""; }
 
 export function percent(value) { return isNumber(value) ? `${(value * 100).toFixed(value === 1 ? 0 : 2)} %` : ""; }
 
@@ -13,7 +13,7 @@ export function figure(value, digits = 4) {
   if (value === 0) return "0";
   const size = Math.abs(value);
   if (size >= 1e5 || size < 1e-3) return value.toExponential(2).replace("e+", "e");
-  if (size >= 1000) return Math.round(value).toLocaleString("en-US");
+  if (size >= 1000) return grouped.format(Math.round(value));
   return String(Number(value.toPrecision(digits)));
 }
 
@@ -62,3 +62,6 @@ export function commandLine(words) {
 
 // The last part of a path or an address.
 export function lastPart(path) { return (path || "").replace(/\/+$/, "").split("/").pop(); }
+
+// A number of operations, in millions.
+export function mega(flop) { return flop >= 1e8 ? count(flop / 1e6) : String(Number((flop / 1e6).toPrecision(3))); }

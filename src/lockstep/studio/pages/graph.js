@@ -22,6 +22,20 @@ export class Graph {
 
   consumers(name) { return this.drawing.layers.filter((layer) => layer.inputs.includes(name)); }
 
+  // The names of all layers that a layer's input comes through, and of all that its output goes to.
+  before(name) { return this.reach(name, (one) => (this.find(one)?.inputs || []).filter((input) => input !== "input")); }
+  after(name) { return this.reach(name, (one) => this.consumers(one).map((layer) => layer.name)); }
+
+  reach(name, next) {
+    const found = new Set();
+    const open = [name];
+    while (open.length > 0) {
+      for (const one of next(open.pop())) if (!found.has(one)) { found.add(one); open.push(one); }
+    }
+    found.delete(name);
+    return [...found];
+  }
+
   // Every change goes through here. Changes with the same word, one after the other, are undone as one.
   change(work, word = "") {
     const before = JSON.stringify(this.drawing);
@@ -108,6 +122,41 @@ export class Graph {
     return true;
   }
 
+  isFolded(group) { return (this.drawing.folded || []).includes(group); }
+
+  fold(group, isFolded) {
+    this.change((drawing) => {
+      drawing.folded = (drawing.folded || []).filter((one) => one !== group);
+      if (isFolded) drawing.folded.push(group);
+    });
+  }
+
+  freeGroup() {
+    for (let number = 1; ; ++number) if (!this.layers.some((layer) => layer.name.startsWith(`group_${number}.`))) return `group_${number}`;
+  }
+
+  // Gives layers other names, all at once. names: old -> new. Returns the new ones, or null if one is taken.
+  renameAll(names) {
+    const kept = new Set(this.layers.map((layer) => layer.name).filter((name) => !names.has(name)));
+    const made = [...names.values()];
+    if (new Set(made).size < made.length || made.some((name) => kept.has(name) || name === "input" || /^\.|\.\.|\.$/.test(name))) return null;
+    const called = (name) => names.get(name) ?? name;
+    this.change(() => {
+      for (const layer of this.layers) Object.assign(layer, { name: called(layer.name), inputs: layer.inputs.map(called) });
+    });
+    return made;
+  }
+
+  group(names, group) { return this.renameAll(new Map(names.map((name) => [name, `${group}.${name}`]))); }
+
+  // "" for no group.
+  renameGroup(group, to) {
+    const old = this.layers.map((layer) => layer.name).filter((name) => name.startsWith(`${group}.`));
+    const made = this.renameAll(new Map(old.map((name) => [name, to ? `${to}${name.slice(group.length)}` : name.slice(group.length + 1)])));
+    if (made && to && this.isFolded(group)) this.drawing.folded = this.drawing.folded.map((one) => (one === group ? to : one));
+    return made;
+  }
+
   setOption(name, option, value) {
     this.change(() => {
       const { options } = this.find(name);
@@ -177,7 +226,7 @@ function simple(value) { return Array.isArray(value) && value.length === 1 ? val
 // Of what the server gives: layers with their options beside their names.
 export function drawingOf({ name, layers, input }, fallback) {
   return {
-    name: name || "network", input: { ...fallback, ...(input || {}) },
+    name: name || "network", input: { ...fallback, ...(input || {}) }, folded: [], places: {},
     layers: layers.map(({ name: own, type, inputs, ...options }) => ({ name: own, type, inputs,
       options: Object.fromEntries(Object.entries(options).map(([key, value]) => [key, simple(value)])), x: 0, y: 0 })),
   };

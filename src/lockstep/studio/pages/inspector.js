@@ -1,7 +1,9 @@
 // Beside the sheet: the options of the selected layer, or the network's input. Below it: the table of all layers.
-import { count } from "./format.js";
-import { mega, shapeText } from "./designer.js";
+import { shapeText } from "./drawing.js";
+import { count, mega } from "./format.js";
 import { joins } from "./graph.js";
+import { GroupForm } from "./groups.js";
+import { FileOnMachine, LayerTraining, freezeButtons } from "./transfer.js";
 
 const m = window.m;
 
@@ -56,7 +58,8 @@ function inputForm(designer) {
       Object.assign(drawing.input, event.target.value === "images" ? { time_steps: 0, height: 28, width: 28 } : { time_steps: 30, height: 1, width: 1 });
     }) }, m("option", { value: "images" }, "images"), m("option", { value: "sequences" }, "sequences"))),
   field("channels", "channels"), isSequence ? field("time_steps", "time steps") : [field("height", "height"), field("width", "width")],
-  field("classes", "classes"), m("p.soft", "A training takes the real sizes from its data; these are for the drawing.")];
+  field("classes", "classes"), m("p.soft", "A training takes the real sizes from its data; these are for the drawing."),
+  m(FileOnMachine, { designer })];
 }
 
 function layerForm(designer, palette, layer) {
@@ -82,6 +85,7 @@ function layerForm(designer, palette, layer) {
       m("option", { value: "" }, "Connect from…"), ["input", ...others].filter((name) => !layer.inputs.includes(name)).map((name) => m("option", { value: name }, name))),
     about.shape ? m("dl.facts", m("dt", "Output"), m("dd", shapeText(about.shape)), m("dt", "Learnables"), m("dd", count(about.learnables)),
       m("dt", "MFLOP"), m("dd", mega(about.flop))) : null,
+    m(LayerTraining, { designer, layer }),
     m(".buttons-left", m("button.danger", { type: "button", onclick: () => designer.remove() }, "Delete layer")),
   ];
 }
@@ -90,9 +94,9 @@ export const Inspector = {
   view: ({ attrs: { designer, palette } }) => {
     const layer = designer.graph.find(designer.only());
     const several = designer.selected.size;
-    return m("aside.inspector", { "aria-label": "Options" }, layer ? layerForm(designer, palette, layer)
-      : several > 1 ? [m("h2", `${several} layers`), m(".buttons-left", m("button", { type: "button", onclick: () => { designer.copy(); designer.paste(); } }, "Duplicate"),
-        m("button.danger", { type: "button", onclick: () => designer.remove() }, "Delete"))] : inputForm(designer));
+    return m("aside.inspector", { "aria-label": "Options", onkeydown: (event) => { if (event.key === "Escape" && designer.only()) designer.focusNode(designer.only()); } }, layer ? layerForm(designer, palette, layer)
+      : several > 1 ? [m("h2", `${several} layers`), m(".buttons-left", freezeButtons(designer, [...designer.selected]), m("button", { type: "button", onclick: () => { designer.copy(); designer.paste(); } }, "Duplicate"),
+        m("button.danger", { type: "button", onclick: () => designer.remove() }, "Delete")), m(GroupForm, { designer })] : inputForm(designer));
   },
 };
 

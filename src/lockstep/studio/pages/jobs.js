@@ -1,65 +1,21 @@
 // The queue: jobs of this machine and of clusters, and what each of them writes.
-import { Failure, get, listen, refreshRuns, runs, throttled } from "./api.js";
+import { get, refreshRuns, runs } from "./api.js";
 import { age, commandLine, count, duration, moment, percent } from "./format.js";
-import { Output } from "./output.js";
-import { Command, Facts, Problem, Progress, State, openDialog, startCommand } from "./parts.js";
+import { Command, Facts, Problem, Progress, State } from "./parts.js";
+import { Polled } from "./polled.js";
+import { openCommandForm } from "./command_form.js";
 
 const m = window.m;
 const isOver = (job) => ["ended", "failed", "cancelled"].includes(job.state);
 
-// A question, and the command that the answer starts.
-function ask(page, command, job, words) {
-  return () => openDialog({
-    ...words, words: ["lockstep", ...command.split(" "), job.id], act: async () => {
-      page.number = (await startCommand({ command, job: job.id })).number;
-    },
-  });
-}
-
 function actions(page, job) {
   const label = job.name ? `${job.id} (${job.name})` : job.id;
   if (!isOver(job)) {
-    return [m("button.danger", { type: "button", onclick: ask(page, "job cancel", job, { title: `Cancel job ${label}?`, button: "Cancel the job", danger: true,
+    return [m("button.danger", { type: "button", onclick: page.question({ command: "job cancel", job: job.id }, { title: `Cancel job ${label}?`, button: "Cancel the job", danger: true,
       text: "A training saves a checkpoint first. A job that waits leaves the queue." }) }, "Cancel")];
   }
-  return [m("button", { type: "button", onclick: ask(page, "job requeue", job, { title: `Start job ${label} again?`, button: "Requeue",
+  return [m("button", { type: "button", onclick: page.question({ command: "job requeue", job: job.id }, { title: `Start job ${label} again?`, button: "Requeue",
     text: "A training goes on from its last checkpoint." }) }, "Requeue")];
-}
-
-class Polled {
-  constructor() {
-    this.error = null;
-    this.number = 0;
-    this.load = throttled(() => this.read(), 800);
-  }
-
-  oninit({ attrs }) {
-    this.attrs = attrs;
-    this.load();
-    this.timer = setInterval(this.load, 3000);
-    this.ends = [listen("command", this.load), listen("reset", this.load)];
-  }
-
-  onremove() {
-    clearInterval(this.timer);
-    for (const end of this.ends) end();
-    this.load.cancel();
-  }
-
-  async read() {
-    try {
-      await this.ask();
-      this.error = null;
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      this.error = error;
-    }
-    m.redraw();
-  }
-
-  output() {
-    return m("div", this.number ? [m(Output, { key: this.number, number: this.number, done: () => this.load() })] : []);
-  }
 }
 
 const choice = { text: "" };
@@ -103,11 +59,18 @@ export class JobPage extends Polled {
     this.text = "";
   }
 
-  oncreate({ attrs }) { document.title = `Job ${attrs.id} · Lockstep studio`; refreshRuns(); }
+  oncreate({ attrs }) { document.title = `Job ${attrs.id} · Lockstep studio`; }
 
   async ask() {
+    refreshRuns(); // the server looks for runs only while somebody asks
     const job = this.attrs.id;
     [this.about, { text: this.text }] = await Promise.all([get("/api/job", { job }), get("/api/diary", { job, rank: this.rank }).catch(() => ({ text: "" }))]);
+  }
+
+  fetch(job) {
+    openCommandForm({ title: `Fetch the results of job ${job.id}`, button: "Fetch", command: "job fetch", extra: { job: String(job.id) },
+      text: "Weights, curves and diary are copied to a folder on the machine of studio; of a job on a cluster they come from there.",
+      word: { label: "folder", help: "a folder on the machine of studio", value: `job-${job.id}` }, start: (body) => this.start(body) });
   }
 
   // The diary stays at its end while it grows, unless the reader has gone up.
@@ -127,7 +90,8 @@ export class JobPage extends Polled {
     const run = [...runs.byId.values()].find((one) => one.folder === job.run_folder);
     return m("div", m(".head", m("div", m("h1", `Job ${attrs.id}`, job.name ? [" ", m("bdi", job.name)] : null),
       m("p", m(State, { state: job.state }), job.reason ? [" · ", m("bdi", job.reason)] : null)),
-    m(".tools", run ? m("a.button", { href: `#!/run/${run.id}` }, "Its run") : null, actions(this, job))),
+    m(".tools", run ? m("a.button", { href: `#!/run/${run.id}` }, "Its run") : null,
+      m("button", { type: "button", onclick: () => this.fetch(job) }, "Fetch…"), actions(this, job))),
     this.error ? m(Problem, { error: this.error }) : null, this.output(),
     m(".grid", m("section.card", m("h2", "Job"), m(Facts, { rows: [["Profile", job.profile], ["Scheduler", job.scheduler], ["Workers", count(job.workers)],
       ["Machines", job.nodes > 1 ? count(job.nodes) : ""], ["Attempt", count(job.attempt)], ["Step", job.total_steps ? `${count(job.step)} of ${count(job.total_steps)}` : count(job.step)],

@@ -4,7 +4,7 @@ import { commandLine } from "./format.js";
 
 const m = window.m;
 
-// attrs: {number, done(status)}
+// attrs: {number, done(status), isKept: what it printed stays after a good end, answers: each status that is one, [0]}
 export class Output {
   oninit({ attrs }) {
     this.about = null;
@@ -36,8 +36,9 @@ export class Output {
   view() {
     if (!this.about) return null;
     const { words, status, output } = this.about;
-    const how = status === undefined ? "is running" : status === 0 ? "has ended" : `failed with status ${status}`;
-    return m("section.card.gap", { "aria-live": "polite", class: status > 0 ? "bad" : "" }, m("p.flat", m("code", commandLine(words)), ` ${how}`),
-      output && status !== 0 ? m("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, output) : null);
+    const isAnswer = (this.attrs.answers || [0]).includes(status);
+    const how = status === undefined ? "is running" : isAnswer ? "has ended" : `failed with status ${status}`;
+    return m("section.card.gap", { "aria-live": "polite", class: status === undefined || isAnswer ? "" : "bad" }, m("p.flat", m("code", commandLine(words)), ` ${how}`),
+      output && (!isAnswer || this.attrs.isKept) ? m("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, output) : null);
   }
 }

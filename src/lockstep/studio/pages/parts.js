@@ -10,12 +10,13 @@ export const Name = { view: ({ attrs }) => m("bdi", { title: attrs.text }, attrs
 const stateWords = {
   queued: "Queued", running: "Running", stopping: "Stopping", stopped: "Stopped", ended: "Ended",
   failed: "Failed", lost: "Lost", submitted: "Submitted", cancelled: "Cancelled", done: "Done",
+  waiting: "Waiting", early: "Ended early",
 };
 
 export const State = {
   view: ({ attrs }) =>
     m("span.state", { class: `state-${attrs.state || "unreadable"}` }, m("span.dot"),
-      stateWords[attrs.state] || attrs.state || "Unreadable"),
+      attrs.text || stateWords[attrs.state] || attrs.state || "Unreadable"),
 };
 
 export const Problem = {

@@ -119,7 +119,9 @@ export function drawPlot(canvas, plot) {
   context.textBaseline = "top";
   for (const value of ticks(from, to, Math.max(3, Math.floor(box.width / 90)))) {
     const x = place(value, low)[0];
-    context.fillText((plot.xText || ((x) => figure(x)))(value), x, box.top + box.height + 9);
+    const text = (plot.xText || ((x) => figure(x)))(value);
+    const half = context.measureText(text).width / 2;
+    context.fillText(text, Math.max(half, Math.min(x, width - half)), box.top + box.height + 9);
   }
   context.save();
   context.beginPath();

@@ -1,9 +1,11 @@
 // One run, live.
-import { Failure, get, listen, post, refreshRuns, runs, throttled } from "./api.js";
+import { Failure, get, listen, post, program, refreshRuns, runs, throttled } from "./api.js";
 import { Chart, colorOf, swatch } from "./chart.js";
+import { Export } from "./exporting.js";
 import { bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
 import { Command, Facts, Problem, Progress, State, Tile, openDialog, startCommand } from "./parts.js";
 import { Output } from "./output.js";
+import { Weights } from "./weights.js";
 
 const m = window.m;
 
@@ -35,7 +37,9 @@ export class RunPage {
     this.error = null;
     this.number = 0; // of a command that this page started
     this.showsReport = false;
-    this.load = throttled(() => this.read(), 300);
+    this.showsWeights = false;
+    this.export = new Export();
+    this.load = throttled(() => this.read(), 1000);
   }
 
   oninit({ attrs }) {
@@ -110,6 +114,8 @@ export class RunPage {
         text: "It tests the network on the samples that the run held out: confusion matrix, classes and the worst mistakes as images.",
         button: "Make report" }, () => { this.showsReport = true; }) }, "Make report"));
     }
+    if (this.about.has_weights && program.commands.includes("export"))
+      list.push(m("button", { type: "button", onclick: () => this.export.open({ id: this.id }, lastPart(this.about.run.folder)) }, "Export…"));
     list.push(m("button.danger", { type: "button", onclick: this.run("remove", { title: "Delete this run?",
       text: `All files of ${this.name()} (${bytes(this.about.run.bytes)}) are removed: weights, checkpoints and logs. This cannot be undone.`,
       button: "Delete", danger: true }, () => { refreshRuns(); m.route.set("/runs"); }) }, "Delete"));
@@ -121,7 +127,8 @@ export class RunPage {
     return m(".head",
       m("div", m("h1", m("bdi", this.name())),
         m("p", m(State, { state }), reason && reason !== state ? ` · ${reason}` : "")),
-      m(".tools", this.buttons(), m("a.button", { href: `#!/compare/${this.id}` }, "Compare")));
+      m(".tools", this.buttons(), program.commands.includes("weights show") ? m("button", { type: "button", "aria-expanded": String(this.showsWeights), onclick: () => { this.showsWeights = !this.showsWeights; } },
+        this.showsWeights ? "Hide weights" : "Weights") : null, m("a.button", { href: `#!/compare/${this.id}` }, "Compare")));
   }
 
   tiles() {
@@ -142,6 +149,12 @@ export class RunPage {
     const series = names.filter(([name]) => this.about.curves.includes(name))
       .map(([name, label], number) => ({ id: this.id, name, label, number }));
     return series.length === 0 ? null : m(Chart, { key: title, title, series, axis: "step", ...options });
+  }
+
+  // A run that goes on has the weights of its last checkpoint.
+  savedStep() {
+    const saved = (this.about.messages || []).filter(({ kind }) => kind === "checkpoint").pop();
+    return `${this.about.state} ${saved?.step ?? 0}`;
   }
 
   charts() {
@@ -203,10 +216,11 @@ export class RunPage {
     return m("div", this.head(),
       this.asked && (state === "running" || state === "stopping") ? m(".notice", { role: "status" }, this.asked) : null,
       m("div", this.number ? [m(Output, { key: this.number, number: this.number, done: (status) => { if (status === 0 && this.after) this.after(); this.load(); } })] : []),
-      this.failure(),
+      this.export.view(), this.failure(),
       state === "running" && run.total_steps ? m(Progress, { label: "Steps done", value: newest.step || run.step || 0, of: run.total_steps }) : null,
       m(".spaced"), this.tiles(),
       this.showsReport && this.about.has_report ? m("iframe.report", { src: `/api/report?id=${this.id}`, title: "Report", sandbox: "" }) : null,
+      m("div", this.showsWeights ? [m(Weights, { key: this.savedStep(), id: this.id })] : []),
       this.charts(),
       m(".grid", [this.breakdown(), this.messages(), ...this.facts()].filter(Boolean)));
   }

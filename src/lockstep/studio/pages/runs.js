@@ -29,19 +29,31 @@ const columns = [
 // Kept while other pages are open.
 const choice = { text: "", states: new Set(), sort: "age", down: true, picked: new Set() };
 
+const collator = new Intl.Collator("en", { numeric: true });
+
 function compare(a, b) {
   if (a === undefined || a === "") return b === undefined || b === "" ? 0 : 1;
   if (b === undefined || b === "") return -1;
-  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  return typeof a === "number" && typeof b === "number" ? a - b : collator.compare(String(a), String(b));
 }
 
 // Each word must be in the run's name, network, data, host or reason.
 function fits(run, words) {
+  if (words.length === 0) return true;
   const text = `${run.name}\n${run.network}\n${run.data}\n${run.host}\n${run.reason}`.toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
+// Found again only when something has changed: the page is drawn at each scroll.
+const found = { list: [], for: "" };
+
 function shownRuns() {
+  const question = [runs.changed, choice.text, [...choice.states].join(), choice.sort, choice.down].join("\n");
+  if (found.for !== question) Object.assign(found, { list: findRuns(), for: question });
+  return found.list;
+}
+
+function findRuns() {
   const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
   const list = [...runs.byId.values()].filter((run) =>
     (choice.states.size === 0 || choice.states.has(run.state || "unreadable")) && fits(run, words));

@@ -1,29 +1,30 @@
 // The dialog that starts a training of a drawn network.
-import { Failure, get, post, program, refreshRuns, runs } from "./api.js";
+import { Failure, post, program, refreshRuns, runs } from "./api.js";
+import { Options, formOf, given, usualOfTraining as usual } from "./fields.js";
 import { Command, Facts, closeDialog, openDialog, startCommand } from "./parts.js";
+import { DataSamples } from "./data.js";
 import { Output } from "./output.js";
 
 const m = window.m;
 
-const usual = ["max-epochs", "mini-batch-size", "learning-rate", "optimizer", "workers", "execution", "seed", "validation"];
+const usualOfWeights = ["image-size", "normalize"]; // what trained weights expect of images
 
 // Kept for the next training.
-const choice = { data: "", options: {}, search: "", asJob: false };
+const choice = { data: "", options: {}, asJob: false };
 let form = null;
 
 class TrainingForm {
   constructor() {
-    Object.assign(this, { plan: null, error: null, busy: false, words: null, number: 0 });
+    Object.assign(this, { plan: null, error: null, busy: false, words: null, number: 0, looked: choice.data });
   }
 
   oninit({ attrs }) {
-    this.graph = attrs.graph;
-    if (!form) get("/api/training").then((list) => { form = list; m.redraw(); }, (error) => { this.error = error; m.redraw(); });
+    Object.assign(this, { graph: attrs.graph, transfer: attrs.transfer });
+    if (!form) formOf("train").then((list) => { form = list; m.redraw(); }, (error) => { this.error = error; m.redraw(); });
   }
 
   body() {
-    const options = Object.fromEntries(Object.entries(choice.options).filter(([, value]) => value !== ""));
-    return { command: "train", as_job: choice.asJob, data: choice.data.trim(), network: this.graph.asFile(), name: this.graph.drawing.name, options };
+    return { command: "train", as_job: choice.asJob, data: choice.data.trim(), network: this.graph.asFile(), name: this.graph.drawing.name, options: { ...this.transfer, ...given(choice.options) } };
   }
 
   async ask() {
@@ -76,56 +77,31 @@ class TrainingForm {
 
   onremove() { clearInterval(this.timer); }
 
-  field(info) {
-    const id = `train-${info.name}`;
-    const value = choice.options[info.name] ?? "";
-    const set = (text) => { choice.options[info.name] = text; this.plan = null; };
-    const label = m("label", { for: id }, info.name);
-    const help = m("small", { id: `${id}-help` }, info.help);
-    if (info.type === "switch") {
-      return m(".option.switch", m("input", { id, type: "checkbox", checked: value === "true", "aria-describedby": `${id}-help`,
-        onchange: (event) => set(event.target.checked ? "true" : "") }), label, help);
-    }
-    const control = info.choices
-      ? m("select", { id, value: value || info.default, "aria-describedby": `${id}-help`, onchange: (event) => set(event.target.value === info.default ? "" : event.target.value) },
-        info.choices.map((one) => m("option", { value: one }, one)))
-      : m("input", { id, type: "text", value, placeholder: info.default, autocomplete: "off", "aria-describedby": `${id}-help`, oninput: (event) => set(event.target.value) });
-    return m(".option", label, control, help);
-  }
-
-  options() {
-    if (!form) return null;
-    const words = choice.search.toLowerCase();
-    const others = form.filter((info) => !usual.includes(info.name) && `${info.name} ${info.help}`.toLowerCase().includes(words));
-    const sections = [...new Set(others.map((info) => info.section))];
-    return [m(".options", usual.map((name) => form.find((info) => info.name === name)).filter(Boolean).map((info) => this.field(info))),
-      m("details", m("summary", "All options"), m("input", { type: "search", placeholder: "Search options", "aria-label": "Search options", value: choice.search,
-        oninput: (event) => { choice.search = event.target.value; } }),
-      sections.map((section) => [m("h3", section), m(".options", others.filter((info) => info.section === section).map((info) => this.field(info)))]))];
-  }
-
   view() {
     const lines = this.plan?.lines || [];
     return m(".training",
       m(".option", m("label", { for: "train-data" }, "data"), m("input", { id: "train-data", type: "text", value: choice.data, required: true, autocomplete: "off",
-        "aria-describedby": "train-data-help", oninput: (event) => { choice.data = event.target.value; this.plan = null; } }),
+        "aria-describedby": "train-data-help", oninput: (event) => { choice.data = event.target.value; this.plan = null; }, onchange: () => { this.looked = choice.data; } }),
       m("small", { id: "train-data-help" }, "a folder with a folder of images for each class, an archive or an address, as lockstep train takes it")),
-      this.options(),
+      m(DataSamples, { data: this.looked, options: choice.options }),
+      form ? m(Options, { form, usual: this.transfer.weights ? [...usual, ...usualOfWeights] : usual, values: choice.options, prefix: "train", changed: () => { this.plan = null; } }) : null,
+      Object.keys(this.transfer).length > 0 ? [m("p.label", "Of the drawing:"), m(Facts, { rows: Object.entries(this.transfer) })] : null,
       program.commands.includes("batch") ? m("label.field.gap", m("input", { type: "checkbox", checked: choice.asJob,
         onchange: (event) => { choice.asJob = event.target.checked; this.words = null; } }), "Put it into the queue, as a job") : null,
       m(".buttons-left", m("button", { type: "button", disabled: this.busy || !choice.data.trim(), onclick: () => this.ask() }, this.busy ? "Planning…" : "Show the plan")),
       this.error ? m(".problem", { role: "alert" }, m("strong", this.error.message), this.error.hint ? m("p", this.error.hint) : null) : null,
       this.words ? [m("p.label", "The command:"), m(Command, { words: this.words })] : null,
-      lines.length > 0 ? m("section.plan", m("h3", "Plan"), m(Facts, { rows: lines })) : null,
+      lines.length > 0 ? m("section.plan", { tabindex: 0, "aria-label": "Plan" }, m("h3", "Plan"), m(Facts, { rows: lines })) : null,
       m("div", this.number ? [m(Output, { key: this.number, number: this.number, done: (status) => this.ended(status) })] : []));
   }
 }
 
-export function openTraining(graph) {
+//   transfer  options that follow from the drawing
+export function openTraining(graph, transfer) {
   let shown = null;
   openDialog({
     title: `Train ${graph.drawing.name}`, button: "Train", isOpenAfter: true,
-    body: { view: () => m(TrainingForm, { graph, oninit: (vnode) => { shown = vnode.state; } }) },
+    body: { view: () => m(TrainingForm, { graph, transfer, oninit: (vnode) => { shown = vnode.state; } }) },
     act: () => shown.start(),
   });
 }

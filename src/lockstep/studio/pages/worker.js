@@ -1,11 +1,22 @@
 // Holds the stream of events for all tabs of this browser.
 const names = ["runs", "run", "command", "reset", "jobs", "sweeps"];
-const ports = new Set();
+const ports = new Map(); // port of a tab -> when it last said that somebody sees it; 0: nobody does
+const mostSilence = 60_000; // milliseconds, after which a tab has gone without a word
 let source = null;
 let state = "connecting";
 
 function tell(name, values) {
-  for (const port of ports) port.postMessage({ name, values });
+  for (const port of ports.keys()) port.postMessage({ name, values });
+}
+
+// How many tabs share the machine's time and the server's.
+let told = 0;
+function countTabs() {
+  const since = Date.now() - mostSilence;
+  const tabs = [...ports.values()].filter((seen) => seen > since).length;
+  if (tabs === told) return;
+  told = tabs;
+  tell("tabs", { tabs });
 }
 
 function setState(value) {
@@ -26,8 +37,13 @@ function open() {
 
 self.onconnect = (event) => {
   const port = event.ports[0];
-  ports.add(port);
-  port.onmessage = (message) => { if (message.data === "bye") ports.delete(port); };
+  ports.set(port, 0);
+  port.onmessage = ({ data }) => {
+    if (data === "bye") ports.delete(port);
+    else ports.set(port, data === "seen" ? Date.now() : 0);
+    countTabs();
+  };
   if (!source) open();
   port.postMessage({ name: "state", values: { state } });
+  port.postMessage({ name: "tabs", values: { tabs: told } });
 };

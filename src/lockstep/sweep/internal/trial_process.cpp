@@ -25,12 +25,13 @@ bool is_given(const SweepSpec& spec, const std::string& option) {
   return false;
 }
 
-void add_training_words(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+void add_training_words(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial,
                         std::vector<std::string>& words) {
+  const Segment& segment = trial.segment;
   const fs::path folder = paths.trial(segment.trial);
   words.insert(words.begin(), "lockstep");
-  for (const std::string& word : {std::string("--workers"), std::to_string(spec.options.workers),
-                                  std::string("--output"), folder.string()})
+  for (const std::string& word :
+       {std::string("--workers"), std::to_string(trial.workers), std::string("--output"), folder.string()})
     words.push_back(word);
   if (spec.options.stop_rule != StopRule::none && !is_given(spec, "validate-every")) {
     words.emplace_back("--validate-every");
@@ -62,15 +63,22 @@ void add_program_words(const SweepPaths& paths, int64_t trial, const Assignment&
 
 }  // namespace
 
-pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
+std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec& spec,
+                                       const TrialStart& trial) {
   const int64_t number = trial.segment.trial;
   make_folders(paths.trial(number).parent_path());
   std::vector<std::string> words = command_of(spec, trial.parameters);
   if (spec.trains()) {
-    add_training_words(paths, spec, trial.segment, words);
+    add_training_words(paths, spec, trial, words);
   } else {
     add_program_words(paths, number, trial.parameters, words);
   }
+  return words;
+}
+
+pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
+  const int64_t number = trial.segment.trial;
+  const std::vector<std::string> words = prepare_trial(paths, spec, trial);
   const OpenFile output(paths.output(number), O_WRONLY | O_CREAT | O_APPEND);
   return launch::start_process(
       {.program = spec.trains() ? trial.lockstep : words.front(),

@@ -1,7 +1,6 @@
 #include "lockstep/sweep/internal/trial_result.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <csignal>
 #include <fcntl.h>
@@ -66,8 +65,7 @@ bool is_repeatable(const std::filesystem::path& folder, int status) {
   } catch (const Error&) {
     return false;
   }
-  constexpr std::array kPassing{"io", "out_of_memory", "device", "communication", "timeout", "cancelled", ""};
-  return std::find(kPassing.begin(), kPassing.end(), code) == kPassing.end();
+  return !is_passing(code);
 }
 
 Outcome failure(const record::RunSummary& summary, std::string error) {
@@ -98,15 +96,18 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
                       summary.step.value_or(0) >= segment.until;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (ended || paused)) {
     const auto value = metric_of(summary, folder, spec.metric());
-    const bool by_hand = ended && summary.reason == "request";
+    const auto run = record::read_result(folder);
+    const bool by_hand = ended && run && run->reason == "request";
     result.outcome = Outcome{.state = paused    ? TrialState::waiting
                                       : by_hand ? TrialState::stopped
                                                 : TrialState::ended,
                              .value = value.value_or(kAbsent),
                              .step = summary.step.value_or(0),
                              .total_steps = summary.total_steps.value_or(0),
-                             .error = value ? "" : "it has no " + spec.metric()};
-    if (const auto run = record::read_result(folder); run && ended) result.weights_hash = run->weights_hash;
+                             .error = value     ? ""
+                                      : by_hand ? "it was stopped before it had a " + spec.metric()
+                                                : "it has no " + spec.metric()};
+    if (run && ended) result.weights_hash = run->weights_hash;
   } else if (summary.state == record::RunState::failed && is_repeatable(folder, status)) {
     result.outcome = failure(summary, summary.reason);
   } else {
@@ -165,6 +166,19 @@ TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Segm
   const int status = end.status.value_or(SIGKILL);
   return spec.trains() ? result_of_training(paths, spec, segment, status)
                        : result_of_program(paths, spec, segment, status);
+}
+
+LogLine line_of(const Segment& segment, const TrialResult& result) {
+  const Outcome& outcome = *result.outcome;
+  LogLine line{
+      .kind = LogKind::outcome, .trial = segment.trial, .until = segment.until, .state = outcome.state};
+  if (std::isfinite(outcome.value)) line.value = outcome.value;
+  line.step = outcome.step;
+  line.total_steps = outcome.total_steps;
+  line.seconds = result.seconds;
+  if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
+  if (!outcome.error.empty()) line.text = outcome.error;
+  return line;
 }
 
 }  // namespace lockstep::sweep

@@ -19,6 +19,9 @@ struct TrialResult {
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
                       const launch::End& end);
 
+/// The line of the log that says it; the result has an outcome.
+LogLine line_of(const Segment& segment, const TrialResult& result);
+
 /// The value in the last of the lines that begin with a name: "NAME VALUE", "NAME=VALUE" or "NAME: VALUE".
 std::optional<double> named_value(std::string_view output, std::string_view name);
 

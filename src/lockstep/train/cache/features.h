@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -87,6 +88,12 @@ class Features {
   int64_t record_bytes_ = 0;
   at::Tensor kept_;  // [samples, numbers], in an output's order of memory; undefined if kept in a file only
   std::atomic<int64_t> computed_ = 0;
+};
+
+/// The features of a training, for another one of the same frozen weights and data.
+struct KeptFeatures {
+  std::deque<Features> sets;  ///< of training data, of held-out data
+  bool filled = false;        ///< all are computed
 };
 
 }  // namespace lockstep::train

@@ -1,5 +1,6 @@
 #include "lockstep/train/inference/inference.h"
 
+#include <algorithm>
 #include <optional>
 
 #include <ATen/Parallel.h>
@@ -30,6 +31,17 @@ int64_t parameter_count(const nn::Instance& instance) {
   return count;
 }
 
+constexpr int64_t kReadAheadBytes = int64_t{48} << 20;
+constexpr int64_t kMostReadAhead = 4;  // mini-batches
+
+// Decoded images that wait for all workers need at most about kReadAheadBytes.
+int64_t read_ahead_of(const nn::NetworkInput& input, int64_t mini_batch_size) {
+  const int64_t bytes = mini_batch_size * input.channels *
+                        (input.time_steps > 0 ? input.time_steps * static_cast<int64_t>(sizeof(float))
+                                              : input.height * input.width);
+  return std::clamp<int64_t>(kReadAheadBytes / std::max<int64_t>(1, bytes), 1, kMostReadAhead);
+}
+
 nn::SafetensorsFile weights_of(const Model& model) {
   return model.state.empty() ? nn::read_weights(model.weights) : nn::SafetensorsFile{model.state, {}};
 }
@@ -49,7 +61,9 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
                     size_t feature_steps, const Together& together, const ShardWork& work) {
   check_values(options);
   device::keep_freed_memory();
+  const auto type = number_type(options.precision);
   const nn::Instance prototype = seeded_instance(model.network, model.input, 0);
+  nn::convert_floating(*prototype.module, type);  // weights may be in float64
   nn::load_state(*prototype.module, weights_of(model),
                  model.weights.empty() ? model.network.name() : model.weights.string());
   NetworkPlan network;
@@ -58,8 +72,8 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
   const int64_t shards =
       options.shards > 0 ? options.shards : default_shards_alone(network, options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
-  const auto type = number_type(options.precision);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
+  device::give_freed_memory_back();  // the prototype's own weights
   compare_ranks(together.comm,
                 {{"shards", shards},
                  {"mini-batch", options.mini_batch_size},
@@ -107,6 +121,7 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
                                 .shards = shards,
                                 .ranks = together.comm.size(),
                                 .order = {.shuffle = data::Shuffle::never},
+                                .read_ahead = read_ahead_of(model.input, options.mini_batch_size),
                                 .pinned = device.is_cuda()});
     while (const auto batch = queue.next(together.stop)) {
       for (const data::Shard& shard : batch->shards) {

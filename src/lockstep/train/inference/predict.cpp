@@ -9,12 +9,14 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/nn/folded_batch_norm.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/options/image_size.h"
 #include "lockstep/train/inference/inference.h"
 #include "lockstep/train/options/normalization.h"
+#include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/planning/start_weights.h"
 #include "lockstep/train/step/first_instance.h"
@@ -117,6 +119,15 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   model.deviation = normalization.deviation;
   model.state = file.tensors;
   model.weights = use.weights;
+  return model;
+}
+
+Model with_folded_batch_norms(Model model, Precision precision) {
+  if (model.state.empty()) model.state = nn::read_weights(model.weights).tensors;
+  auto [network, state] =
+      nn::with_folded_batch_norms(model.network, std::move(model.state), number_type(precision));
+  model.network = std::move(network);
+  model.state = std::move(state);
   return model;
 }
 

@@ -15,6 +15,7 @@
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/loop/loss_watch.h"
 #include "lockstep/train/options/limits.h"
+#include "lockstep/train/options/plan.h"
 #include "lockstep/train/step/loss_scale.h"
 
 namespace lockstep::train {
@@ -40,12 +41,16 @@ struct RunState {
   int64_t skipped_steps = 0;
   WatchedLoss watched_loss{};  ///< see LossWatch
   int64_t restarts = 0;        ///< how often the run began again with a tenth of the rate
-  bool starts_again = false;   ///< it has to, from the first step
-  std::string finished{};      ///< why the run ended for good; empty while it can go on
-  double test_accuracy = -1;   ///< at the end; -1 before that, and without test data
+  bool starts_again = false;   ///< it has to, from the first step; restarts and found_rate are then those of
+                               ///< the next beginning
+  std::vector<double> tested_losses{};  ///< of the steps of a test of learning rates that is under way
+  double found_rate = 0;                ///< by that test; 0: none yet
+  std::string finished{};               ///< why the run ended for good; empty while it can go on
+  double test_accuracy = -1;            ///< at the end; -1 before that, and without test data
   double test_loss = 0;
   std::string weights_hash{};       ///< of the tensors in model.safetensors; empty if there is no such file
   std::string best_weights_hash{};  ///< of those in best.safetensors
+  std::string result_hash{};        ///< record::Result::weights_hash, in the checkpoint at the end
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("step", self.step, "", between(0, kMostSteps));
@@ -72,12 +77,18 @@ struct RunState {
     field("loss-warnings", self.watched_loss.warnings, "", between(0, kMostSteps));
     field("restarts", self.restarts, "", between(0, 1));
     field("starts-again", self.starts_again, "");
+    field("tested-losses", self.tested_losses, "");
+    field("found-rate", self.found_rate, "");
     field("finished", self.finished, "");
     field("test-accuracy", self.test_accuracy, "");
     field("test-loss", self.test_loss, "");
     field("weights-hash", self.weights_hash, "");
     field("best-weights-hash", self.best_weights_hash, "");
+    field("result-hash", self.result_hash, "");
   };
+
+  /// Whether the next step is one of a test of learning rates.
+  bool tests_rates(const UpdatePlan& plan) const { return plan.rate_test_steps > 0 && found_rate == 0; }
 
   LossScale scale() const { return {loss_scale, loss_scale_steps, skipped_steps}; }
   void set_scale(const LossScale& scale) {

@@ -12,13 +12,23 @@
 namespace lockstep::train {
 
 KeptInputs::KeptInputs(const TrainingSetup& setup, comm::ThreadGroup& group, RunReports& reports)
-    : setup_(setup), group_(group), reports_(reports) {
-  if (!setup.plan.network.keep_features) return;
+    : setup_(setup),
+      group_(group),
+      reports_(reports),
+      kept_(setup.kept_features != nullptr ? setup.kept_features : std::make_shared<KeptFeatures>()),
+      features_(kept_->sets) {
+  if (!setup.plan.network.keep_features || !features_.empty()) return;
   features_.emplace_back(setup.train, setup.train_features);
   if (setup.validation != nullptr) features_.emplace_back(setup.validation, setup.validation_features);
 }
 
 void KeptInputs::open(const SharedWeights& weights, const nn::Instance& prototype) {
+  open_features(weights, prototype);
+  open_resident();
+}
+
+void KeptInputs::open_features(const SharedWeights& weights, const nn::Instance& prototype) {
+  if (kept_->filled) return;
   // A checkpoint may have other frozen weights than the file of --weights has now.
   const bool any =
       std::ranges::any_of(features_, [](const Features& features) { return features.file() != nullptr; });
@@ -26,7 +36,9 @@ void KeptInputs::open(const SharedWeights& weights, const nn::Instance& prototyp
       any ? hash_of_frozen(weights.state(), prototype, static_cast<size_t>(setup_.plan.network.frozen_layers))
           : 0;
   for (Features& features : features_) features.check_file(frozen);
+}
 
+void KeptInputs::open_resident() {
   const MachinePlan& machine = setup_.plan.machine;
   if (!machine.resident) return;
   std::vector<std::shared_ptr<const data::ImageSet>> sets{setup_.train};
@@ -36,7 +48,7 @@ void KeptInputs::open(const SharedWeights& weights, const nn::Instance& prototyp
 }
 
 void KeptInputs::fill(Worker& worker) {
-  if (!features_.empty()) compute_features(worker);
+  if (!features_.empty() && !kept_->filled) compute_features(worker);
   if (!resident_.empty()) load_images(worker);
 }
 
@@ -60,6 +72,7 @@ void KeptInputs::compute_features(Worker& worker) {
                });
   group_.barrier();
   if (worker.is_first()) report_features(seconds_since(start));
+  group_.barrier([&] { kept_->filled = !setup_.stop.stop_requested(); });
 }
 
 void KeptInputs::load_images(Worker& worker) {

@@ -42,6 +42,8 @@ class KeptInputs {
   void report_cache_failure();
 
  private:
+  void open_features(const SharedWeights& weights, const nn::Instance& prototype);
+  void open_resident();
   void compute_features(Worker& worker);
   void load_images(Worker& worker);
   void report_progress(int64_t done, double seconds);
@@ -52,7 +54,8 @@ class KeptInputs {
   const TrainingSetup& setup_;
   comm::ThreadGroup& group_;
   RunReports& reports_;
-  std::deque<Features> features_;         // of training data, of held-out data
+  const std::shared_ptr<KeptFeatures> kept_;
+  std::deque<Features>& features_;        // those of kept_
   std::vector<ResidentImages> resident_;  // of training data, of held-out data
   bool said_cache_failure_ = false;
 };

@@ -20,6 +20,7 @@
 #include "lockstep/device/memory.h"
 #include "lockstep/train/loop/group_passes.h"
 #include "lockstep/train/loop/ranks.h"
+#include "lockstep/train/loop/restart.h"
 #include "lockstep/train/loop/training.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/placement.h"
@@ -29,8 +30,6 @@ namespace lockstep::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr double kRateOfRestart = 0.1;  // of the planned one
 
 nn::Instance make_instance(const TrainingSetup& setup) {
   return trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
@@ -47,7 +46,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                         setup_.plan.step.batch_norm_start)),
       optimizer_(rule_of(setup_.plan.update), weights_,
                  rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.plan.network))),
-      schedule_(schedule_of(setup_.plan, setup_.state.restarts > 0 ? kRateOfRestart : 1)),
+      schedule_(schedule_of(setup_.plan, setup_.state)),
       group_(setup_.plan.machine.workers / setup_.comm.size()),
       state_(setup_.state),
       end_(setup_),
@@ -73,7 +72,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                     .spans_ranks = groups_span_ranks(setup_.plan, setup_.comm.size())},
                    setup_.comm),
       step_shards_(setup_),
-      loss_watch_(setup_.plan),
+      loss_watch_(setup_.plan, schedule_.learning_rate),
       errors_(setup_.plan, state_, update_->part_names()),
       saver_(setup_, {weights_, *update_, state_, end_, reports_}),
       thread_ids_(static_cast<size_t>(group_.size())) {}
@@ -119,7 +118,7 @@ void Training::work(Share thread) {
 
 void Training::walk(Worker& worker) {
   // A run that was stopped inside a validation makes the validation again, and what follows from it.
-  if (validation_is_due(worker.step) && state_.validated_step < worker.step) {
+  if (!tests_rates() && validation_is_due(worker.step) && state_.validated_step < worker.step) {
     validate(worker);
     if (worker.is_first()) saver_.save_if_due();
   }
@@ -128,6 +127,7 @@ void Training::walk(Worker& worker) {
   while (!end_.is_last(worker.step)) {
     if (worker.is_first() && pause_is_due(worker.step)) end_.end_with(EndReason::stopped);
     if (!train_step(worker) || state_.starts_again) break;
+    if (tests_rates()) continue;
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.is_first()) saver_.save_if_due();
   }
@@ -162,7 +162,11 @@ bool Training::train_step(Worker& worker) {
     if (scales_loss()) state_.set_scale(next(scale, outcome.skipped, worker.step + 1));
     if (is_mixed(setup_.plan.step.precision)) AutocastScope::forget_casts();
     state_.step = worker.step + 1;
-    watch_loss(score);
+    if (tests_rates()) {
+      note_tested(score);
+    } else {
+      watch_loss(score);
+    }
   }
   group_.barrier();
 
@@ -293,24 +297,6 @@ Score Training::fold_results(int64_t shard_count) {
   return score_of(sum);
 }
 
-// A loss that is not finite is an error, unless the run may begin again.
-bool Training::starts_again_after(double loss) const {
-  return !std::isfinite(loss) && setup_.plan.update.may_start_again && state_.restarts == 0;
-}
-
-void Training::watch_loss(const Score& score) {
-  if (setup_.plan.data.streamed || setup_.more_passes) return;
-  const LossVerdict verdict = loss_watch_.judge(state_.watched_loss, state_.step, score.loss);
-  if (verdict == LossVerdict::good) return;
-  const bool may_start_again = setup_.plan.update.may_start_again && state_.restarts == 0;
-  state_.starts_again = may_start_again && loss_watch_.is_the_rates_fault(state_.watched_loss, verdict);
-  std::string text = loss_watch_.text(state_.watched_loss, verdict, score.loss);
-  if (state_.starts_again)
-    text += "; as the rate was not given, the run starts again once, with " +
-            shortest(setup_.plan.update.learning_rate * kRateOfRestart);
-  if (state_.starts_again || state_.watched_loss.warnings++ == 0) reports_.message(text, "warning");
-}
-
 void Training::validate(Worker& worker) {
   worker.runner.check_aliases();
   if (worker.is_first()) update_->check_aliases();
@@ -346,6 +332,7 @@ void Training::report_start() {
 void Training::report_step(const Worker& worker, const Score& score, const LossScale& scale) {
   if (state_.skipped_steps > scale.skipped) reports_.skipped_step(scale.factor);
   kept_inputs_.report_cache_failure();
+  if (tests_rates()) return reports_.tested_step();
   reports_.step(worker.times, score, step_shards_.computed_by());
 }
 
@@ -384,7 +371,7 @@ bool Training::validation_is_due(int64_t step) const {
 
 bool Training::pause_is_due(int64_t step) const {
   const int64_t last = setup_.plan.length.pause_after_step;
-  return last > 0 && step >= last;
+  return last > 0 && step >= last && !tests_rates();
 }
 
 bool Training::patience_is_over() const {

@@ -15,26 +15,30 @@ constexpr double kJump = 2;          // times the first loss, after which standi
 constexpr double kMostCounted = 10;  // times the same, so that one bad mini-batch is no explosion
 constexpr double kFalls = 0.9;       // times the mean of the window's first half: the loss still falls
 constexpr double kStands = 0.98;     // of the loss of guessing
+constexpr double kStartsHigh = 10;   // times the loss of guessing
+constexpr double kSure = 0.1;        // loss of guessing, below which guessing is nearly right
 
-double loss_of_guessing(const DataPlan& data) {
+// The least cross-entropy of one answer for all samples.
+double loss_of_guessing(const DataPlan& data, double smoothing) {
   const auto all =
       static_cast<double>(std::accumulate(data.class_counts.begin(), data.class_counts.end(), int64_t{0}));
   const auto classes = static_cast<double>(std::max<size_t>(2, data.classes.size()));
   if (all == 0 || !data.class_weights.empty()) return std::log(classes);
   double entropy = 0;
   for (const int64_t count : data.class_counts) {
-    const double share = static_cast<double>(count) / all;
-    if (count > 0) entropy -= share * std::log(share);
+    const double share = (1 - smoothing) * static_cast<double>(count) / all + smoothing / classes;
+    if (share > 0) entropy -= share * std::log(share);
   }
   return entropy;
 }
 
 }  // namespace
 
-LossWatch::LossWatch(const Plan& plan)
+LossWatch::LossWatch(const Plan& plan, double learning_rate)
     : plan_(plan),
+      learning_rate_(learning_rate),
       window_(std::clamp(plan.length.steps_per_epoch, kLeastWindow, kMostWindow)),
-      guessing_(loss_of_guessing(plan.data)) {}
+      guessing_(loss_of_guessing(plan.data, plan.update.label_smoothing)) {}
 
 LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) const {
   if (!std::isfinite(loss)) return LossVerdict::exploded;
@@ -43,16 +47,20 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   const int64_t half = window_ / 2, position = (step - 1) % window_;
   const double reference = std::max(watched.first, guessing_);
   (position < half ? watched.earlier_sum : watched.sum) += std::min(loss, kMostCounted * reference);
+  if (step == 1 && guessing_ > kSure && loss > kStartsHigh * guessing_) return LossVerdict::starts_high;
   if (position + 1 < window_) return LossVerdict::good;
   const double mean = watched.sum / static_cast<double>(window_ - half);
   const double earlier_mean = watched.earlier_sum / static_cast<double>(half);
   watched.sum = watched.earlier_sum = 0;
+  if (mean > kExploded * reference) {
+    ++watched.windows;
+    return LossVerdict::exploded;
+  }
+  // Where nearly all samples are of one class, nothing can be seen.
+  const bool is_guess = watched.windows == 0 && guessing_ > kSure && mean >= kStands * guessing_;
+  if (is_guess && mean < kFalls * earlier_mean) return LossVerdict::good;  // the next window tells
   ++watched.windows;
-  if (mean > kExploded * reference) return LossVerdict::exploded;
-  // Where nearly all samples are of one class, guessing is nearly right, and nothing can be seen.
-  const bool stands =
-      watched.windows == 1 && guessing_ > 0.1 && mean >= kStands * guessing_ && mean >= kFalls * earlier_mean;
-  return stands ? LossVerdict::stands_still : LossVerdict::good;
+  return is_guess ? LossVerdict::stands_still : LossVerdict::good;
 }
 
 bool LossWatch::is_the_rates_fault(const WatchedLoss& watched, LossVerdict verdict) const {
@@ -61,8 +69,13 @@ bool LossWatch::is_the_rates_fault(const WatchedLoss& watched, LossVerdict verdi
 
 std::string LossWatch::text(const WatchedLoss& watched, LossVerdict verdict, double loss) const {
   const std::string guess = fixed(guessing_, 3);
-  const std::string rate = "--learning-rate " + shortest(plan_.update.learning_rate / 10);
+  const std::string rate = "--learning-rate " + shortest(learning_rate_ / 10);
   const std::string normalize = plan_.data.mean.empty() ? ", --normalize mean-std" : "";
+  if (verdict == LossVerdict::starts_high)
+    return "the first loss is " + fixed(loss, 3) + ", where guessing gives " + guess +
+           ": the samples are probably not normalised as the network expects; try " +
+           (plan_.network.weights.empty() ? "--normalize mean-std"
+                                          : "the --normalize that the weights were trained with");
   if (verdict == LossVerdict::exploded)
     return "the loss has exploded: " + (std::isfinite(loss) ? fixed(loss, 3) : "it is not finite") +
            ", where guessing gives " + guess + "; try " + rate + normalize +

@@ -16,18 +16,21 @@ struct WatchedLoss {
   double largest = 0;      ///< of all steps
   double earlier_sum = 0;  ///< of the steps of the first half of a window
   double sum = 0;          ///< of those of its second half
-  int64_t windows = 0;     ///< that are over
+  int64_t windows = 0;     ///< that are over, but for first ones in which the loss only came down to guessing
   int64_t warnings = 0;    ///< that the user was given; one is enough
 };
 
-enum class LossVerdict { good, exploded, stands_still };
+enum class LossVerdict { good, starts_high, exploded, stands_still };
 
 class LossWatch {
  public:
-  explicit LossWatch(const Plan& plan);
+  /// learning_rate: of the run as it stands.
+  LossWatch(const Plan& plan, double learning_rate);
 
   /// After step `step` (from 1) with this loss. A window is an epoch, but at least 40 and at most 100 steps;
-  /// the second half of each is judged, and standing still only in the first.
+  /// the second half of each is judged. Standing still is judged in the first, or where the loss still falls
+  /// towards guessing there, in the first one after. The first loss of all starts high if the inputs of the
+  /// network are probably not normalised.
   LossVerdict judge(WatchedLoss& watched, int64_t step, double loss) const;
 
   /// What the user is told: what was seen, and what to try. `loss`: of the last step.
@@ -38,6 +41,7 @@ class LossWatch {
 
  private:
   const Plan& plan_;
+  double learning_rate_;
   int64_t window_;
   double guessing_;
 };

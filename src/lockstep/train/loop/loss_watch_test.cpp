@@ -1,5 +1,6 @@
 #include "lockstep/train/loop/loss_watch.h"
 
+#include <algorithm>
 #include <limits>
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ Plan plan_of(std::vector<int64_t> counts, int64_t steps_per_epoch = 40) {
 // The first verdict that is not good, and its step; or good.
 std::pair<LossVerdict, int64_t> first_verdict(const Plan& plan, double (*loss)(int64_t step),
                                               int64_t steps = 400) {
-  const LossWatch watch(plan);
+  const LossWatch watch(plan, 0.5);
   WatchedLoss watched;
   for (int64_t step = 1; step <= steps; ++step) {
     const LossVerdict verdict = watch.judge(watched, step, loss(step));
@@ -35,7 +36,7 @@ TEST(LossWatch, ALossThatFallsIsGood) {
   const auto falls = [](int64_t step) { return 3.0 / static_cast<double>(step); };
   EXPECT_EQ(first_verdict(plan_of({50, 50, 50, 50}), falls).first, LossVerdict::good);
   // Alike when it was large at the start, as with weights that were trained on other classes.
-  const auto from_high = [](int64_t step) { return 50.0 / static_cast<double>(step); };
+  const auto from_high = [](int64_t step) { return 6.0 / static_cast<double>(step); };
   EXPECT_EQ(first_verdict(plan_of({50, 50}), from_high).first, LossVerdict::good);
 }
 
@@ -61,13 +62,30 @@ TEST(LossWatch, SeesALossThatStandsAtGuessing) {
   EXPECT_EQ(first_verdict(plan_of({9999, 1}, 1000), [](int64_t) { return 0.01; }).first, LossVerdict::good);
 }
 
+// A rate that is too high for the first steps lifts the loss, which then comes down to guessing and no
+// further.
+TEST(LossWatch, SeesThatALossComesDownToGuessingOnly) {
+  const auto comes_down = [](int64_t step) { return 0.7 + 6.0 / static_cast<double>(step * step); };
+  EXPECT_EQ(first_verdict(plan_of({50, 50}), comes_down).first, LossVerdict::stands_still);
+  const auto slowly = [](int64_t step) { return std::max(0.7, 3.0 - 0.05 * static_cast<double>(step)); };
+  EXPECT_EQ(first_verdict(plan_of({50, 50}), slowly), (std::pair{LossVerdict::stands_still, int64_t{80}}));
+}
+
+TEST(LossWatch, SeesInputsThatAreNotNormalisedAtTheFirstStep) {
+  const auto high = [](int64_t step) { return 55.0 / static_cast<double>(step); };
+  EXPECT_EQ(first_verdict(plan_of({50, 50, 50, 50}), high),
+            (std::pair{LossVerdict::starts_high, int64_t{1}}));
+  EXPECT_THAT(LossWatch(plan_of({50, 50}), 0.5).text({}, LossVerdict::starts_high, 55),
+              HasSubstr("--normalize mean-std"));
+}
+
 TEST(LossWatch, SaysWhatToTry) {
   Plan plan = plan_of({50, 50});
   EXPECT_THAT(
-      LossWatch(plan).text({}, LossVerdict::exploded, 158),
+      LossWatch(plan, 0.5).text({}, LossVerdict::exploded, 158),
       testing::AllOf(HasSubstr("158"), HasSubstr("guessing gives 0.693"), HasSubstr("--learning-rate 0.05"),
                      HasSubstr("--normalize mean-std"), HasSubstr("--gradient-clip 1")));
-  EXPECT_THAT(LossWatch(plan).text({}, LossVerdict::stands_still, 0.69),
+  EXPECT_THAT(LossWatch(plan, 0.5).text({}, LossVerdict::stands_still, 0.69),
               HasSubstr("labels belong to the samples"));
 }
 

@@ -111,11 +111,20 @@ void RunReports::step(const StepTimes& times, const Score& score, const std::vec
     unlogged_images_ = 0;
     unlogged_losses_ = {};
   }
-  if (setup_.wishes != nullptr && setup_.wishes->finish) end_.end_with(EndReason::request);
   if (setup_.wishes != nullptr && setup_.wishes->checkpoint.exchange(false)) end_.ask_for_checkpoint();
+  end_if_asked();
+  page_faults_ = device::page_faults();
+}
+
+void RunReports::tested_step() {
+  if (steps_here_++ == 0) say(record::FirstStep{.seconds = now_seconds() - setup_.began});
+  end_if_asked();
+}
+
+void RunReports::end_if_asked() {
+  if (setup_.wishes != nullptr && setup_.wishes->finish) end_.end_with(EndReason::request);
   end_.end_if_time_is_over();
   if (setup_.enough.stop_requested()) end_.end_with(EndReason::observer);
-  page_faults_ = device::page_faults();
 }
 
 // As often in the log as steps are, unless all averages are wanted there.

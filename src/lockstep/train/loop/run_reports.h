@@ -56,6 +56,8 @@ class RunReports {
   void skipped_step(double factor);
   /// After a step. shard_workers: the worker that computed each shard, as far as this rank knows.
   void step(const StepTimes& times, const Score& score, const std::vector<int64_t>& shard_workers);
+  /// After a step of a test of learning rates, which is in no log.
+  void tested_step();
   /// After an average that took this long; the score of the step before it.
   void average(double seconds, const Score& score);
   /// Time that the training thread spent on checkpoints.
@@ -70,6 +72,7 @@ class RunReports {
   enum class Log { write, skip };
   void say(record::Event event, Log log);
   bool is_logged() const;
+  void end_if_asked();
   double seconds_left(double rate) const;
 
   const TrainingSetup& setup_;

@@ -54,8 +54,8 @@ class Training {
   int64_t epochs_begun() const {
     return reports_.epochs_begun();
   }  ///< over all calls of fit of this training
-  /// The loss has exploded, and the run is to begin again with a tenth of the learning rate. Equal on all
-  /// ranks.
+  /// The run is to begin again with another learning rate: the loss has exploded, or a test of rates is over.
+  /// Equal on all ranks.
   bool starts_again() const { return state_.starts_again; }
   int64_t skipped_checkpoints() const { return saver_.skipped_checkpoints(); }
   /// A copy for a checkpoint.
@@ -83,6 +83,7 @@ class Training {
   Score fold_results(int64_t shard_count);
   bool starts_again_after(double loss) const;
   void watch_loss(const Score& score);
+  void note_tested(const Score& score);
   void report_start();
   void report_step(const Worker& worker, const Score& score, const LossScale& scale);
 
@@ -92,6 +93,8 @@ class Training {
   bool validation_is_due(int64_t step) const;
   bool pause_is_due(int64_t step) const;
   bool patience_is_over() const;
+  /// Whether all steps of this object are those of a test of learning rates.
+  bool tests_rates() const { return schedule_.test.steps > 0; }
   bool scales_loss() const { return setup_.plan.step.precision == Precision::fp16_mixed; }
 
   TrainingSetup setup_;

@@ -29,12 +29,14 @@ struct TrainingSetup {
   std::shared_ptr<const data::ImageSet> test = {};        ///< may be null
   FeatureStorage train_features = {};                     ///< used if plan.network.keep_features
   FeatureStorage validation_features = {};
-  std::function<void(record::Event)> say = {};  ///< to the log and the views; may be empty
-  record::Observer observer = {};               ///< may be empty
-  CheckpointWriter* writer = nullptr;           ///< null: nothing is saved
-  Json fingerprint = {};                        ///< for checkpoints
-  RunState state = {};                          ///< where the run begins, equal on all ranks
-  bool more_passes = false;                     ///< Standing::more_passes
+  std::shared_ptr<KeptFeatures> kept_features = {};  ///< those of a training of the same data that this one
+                                                     ///< follows, or an empty object for one that follows
+  std::function<void(record::Event)> say = {};       ///< to the log and the views; may be empty
+  record::Observer observer = {};                    ///< may be empty
+  CheckpointWriter* writer = nullptr;                ///< null: nothing is saved
+  Json fingerprint = {};                             ///< for checkpoints
+  RunState state = {};                               ///< where the run begins, equal on all ranks
+  bool more_passes = false;                          ///< Standing::more_passes
   std::stop_token stop = {};
   std::shared_ptr<Wishes> wishes = {};  ///< rank 0's; may be null
   std::stop_token enough = {};          ///< TrainingRequest::enough; rank 0's

@@ -1,28 +1,21 @@
 #include "lockstep/train/options/batch_norm_group.h"
 
-#include "lockstep/base/error.h"
+#include <array>
+
+#include "lockstep/train/options/number_or_word.h"
 
 namespace lockstep::train {
+namespace {
 
-std::string text_of(const BatchNormGroup& value) {
-  if (value.is_auto()) return "auto";
-  return value.is_mini_batch() ? "mini-batch" : std::to_string(value.samples());
-}
+constexpr std::array<NumberWord<int64_t>, 2> kGroupWords{
+    {{"auto", BatchNormGroup().samples()}, {"mini-batch", BatchNormGroup::mini_batch().samples()}}};
+
+}  // namespace
+
+std::string text_of(const BatchNormGroup& value) { return text_of<int64_t>(value.samples(), kGroupWords); }
 
 void parse(std::string_view name, std::string_view text, FieldTraits limits, BatchNormGroup& value) {
-  for (const BatchNormGroup word : {BatchNormGroup(), BatchNormGroup::mini_batch()}) {
-    if (text == text_of(word)) {
-      value = word;
-      return;
-    }
-  }
-  int64_t samples = 0;
-  try {
-    describe_detail::parse(name, text, limits, samples);
-  } catch (const Error& error) {
-    throw Error(error.code(), error.message() + ", auto or mini-batch");
-  }
-  value = samples;
+  value = parse_number_or_word<int64_t>(name, text, limits, kGroupWords);
 }
 
 void read(std::string_view name, const Json& json, FieldTraits limits, BatchNormGroup& value) {
@@ -30,11 +23,7 @@ void read(std::string_view name, const Json& json, FieldTraits limits, BatchNorm
 }
 
 void to_json(Json& json, const BatchNormGroup& value) {
-  if (value.is_auto() || value.is_mini_batch()) {
-    json = text_of(value);
-  } else {
-    json = value.samples();
-  }
+  number_or_word_to_json<int64_t>(json, value.samples(), kGroupWords);
 }
 
 }  // namespace lockstep::train

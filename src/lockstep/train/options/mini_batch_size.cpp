@@ -1,30 +1,20 @@
 #include "lockstep/train/options/mini_batch_size.h"
 
-#include "lockstep/base/error.h"
+#include <array>
+
+#include "lockstep/train/options/number_or_word.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr std::string_view kAuto = "auto";
+constexpr std::array<NumberWord<int64_t>, 1> kMiniBatchWords{{{"auto", 0}}};
 
 }  // namespace
 
-std::string text_of(const MiniBatchSize& value) {
-  return value.is_auto() ? std::string(kAuto) : std::to_string(static_cast<int64_t>(value));
-}
+std::string text_of(const MiniBatchSize& value) { return text_of<int64_t>(value, kMiniBatchWords); }
 
 void parse(std::string_view name, std::string_view text, FieldTraits limits, MiniBatchSize& value) {
-  if (text == kAuto) {
-    value = 0;
-    return;
-  }
-  int64_t samples = 0;
-  try {
-    describe_detail::parse(name, text, limits, samples);
-  } catch (const Error& error) {
-    throw Error(error.code(), error.message() + ", or auto");
-  }
-  value = samples;
+  value = parse_number_or_word<int64_t>(name, text, limits, kMiniBatchWords);
 }
 
 void read(std::string_view name, const Json& json, FieldTraits limits, MiniBatchSize& value) {
@@ -32,11 +22,7 @@ void read(std::string_view name, const Json& json, FieldTraits limits, MiniBatch
 }
 
 void to_json(Json& json, const MiniBatchSize& value) {
-  if (value.is_auto()) {
-    json = std::string(kAuto);
-  } else {
-    json = static_cast<int64_t>(value);
-  }
+  number_or_word_to_json<int64_t>(json, value, kMiniBatchWords);
 }
 
 }  // namespace lockstep::train

@@ -16,6 +16,7 @@
 #include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/options/batch_norm_group.h"
 #include "lockstep/train/options/choices.h"
+#include "lockstep/train/options/learning_rate.h"
 #include "lockstep/train/options/limits.h"
 #include "lockstep/train/options/mini_batch_size.h"
 
@@ -42,6 +43,7 @@ struct Options {
   // Transfer learning
   Head head = Head::keep;
   int64_t drop_layers = 0;
+  std::string new_layers{};
   std::string freeze{};
   std::string learning_rate_factors{};
   KeepFeatures keep_features = KeepFeatures::auto_;
@@ -51,6 +53,8 @@ struct Options {
   std::string test{};
   double validation_split = 0.1;
   int64_t validation_count_per_class = 0;
+  int64_t validation_folds = 0;
+  int64_t fold = 0;
   data::Labels labels = data::Labels::folder;
   ClassWeights class_weights = ClassWeights::none;
   std::string augment = "none";
@@ -101,6 +105,8 @@ struct Options {
   MiniBatchSize mini_batch_size = 128;
   int64_t max_epochs = 0;
   int64_t max_steps = 0;
+  double limit_batches = 0;
+  bool fast_dev_run = false;
   double max_time = 0;
   int64_t pause_after_step = 0;
   int64_t validate_every = 0;
@@ -108,7 +114,8 @@ struct Options {
 
   // Optimizer
   OptimizerKind optimizer = OptimizerKind::sgdm;
-  double learning_rate = 0;
+  LearningRate learning_rate{};
+  double label_smoothing = 0;
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   double lr_drop_factor = 0.1;
   int64_t lr_drop_period = 10;
@@ -131,6 +138,7 @@ struct Options {
   bool resume = false;
   int64_t checkpoint_every = 0;
   int64_t hash_every = 0;
+  bool detect_anomaly = false;
   bool plot = false;
   bool timing = false;
   bool verbose = false;
@@ -150,7 +158,7 @@ struct Options {
     field("network", self.network, weights,
           "name of a built-in network, or a layer graph NAME.json; auto: digits_cnn for small grey images, "
           "mlp for tiny ones, resnet18 for other images, lstm_classifier for sequences, and with --recipe "
-          "auto resnet9 for small colour images");
+          "auto resnet9 for small colour images and conv_classifier for sequences with one class each");
     field("weights", self.weights, weights,
           "start from the weights in this file instead of random ones: safetensors, or a state dict saved by "
           "torch.save");
@@ -188,6 +196,9 @@ struct Options {
     field("drop-layers", self.drop_layers, weights,
           "with --head new: number of layers to remove from the end; a new linear layer replaces them",
           between(0, 1e4));
+    field("new-layers", self.new_layers, weights,
+          "with --head new: layers that get random weights, instead of the last one: comma-separated names, "
+          "* stands for any text; layers that only the file of --weights has are left out");
     field(
         "freeze", self.freeze, weights,
         "layers whose weights do not change: comma-separated names, * stands for any text, e.g. features.*");
@@ -207,6 +218,16 @@ struct Options {
           "number of samples of each class that are held out, instead of the share of --validation-split; 0: "
           "that share",
           between(0, kMostSamples));
+    field(
+        "validation-folds", self.validation_folds, weights,
+        "number of runs of a cross-validation; each holds out another of so many equal parts of the samples, "
+        "with the classes as evenly in each part as in scikit-learn's StratifiedKFold; the mean and the "
+        "deviation of their accuracies are printed; 0: one run",
+        between(0, kMostFolds));
+    field("fold", self.fold, weights,
+          "with --validation-folds: train only the run that holds out this part, from 1; 0: all of them, one "
+          "after the other",
+          between(0, kMostFolds));
     field("labels", self.labels, weights,
           "label of an image: the folder that directly contains it, or (top) the first folder below FOLDER");
     field(
@@ -344,6 +365,12 @@ struct Options {
     field("max-steps", self.max_steps, weights,
           "maximum number of steps; the learning rate schedule ends with them; 0: no limit",
           between(0, kMostSteps));
+    field("limit-batches", self.limit_batches, weights,
+          "use only so many mini-batches of the training data in an epoch, and of the held-out and test data "
+          "in a score; below 1: this share of them; always the same samples, spread over the data; 0: all",
+          between(0, kMostSteps));
+    field("fast-dev-run", self.fast_dev_run, weights,
+          "try everything once: one step, and one mini-batch of the held-out and test data");
     field("max-time", self.max_time, end, "maximum seconds of training; 0: no limit",
           between(0, kMostSeconds));
     field("pause-after-step", self.pause_after_step, end,
@@ -361,11 +388,16 @@ struct Options {
     field("Optimizer");
     field("optimizer", self.optimizer, weights,
           "SGD with momentum, Adam, AdamW or RMSprop, with PyTorch's arithmetic");
-    field("learning-rate", self.learning_rate, weights,
-          "initial learning rate; 0: as the recipe says; with --recipe plain 0.01 for sgdm, 0.1 for sgdm on "
-          "sequences, 0.001 for the others, and a "
-          "tenth of it with --head new",
-          between(0, kMostRate));
+    field(
+        "learning-rate", self.learning_rate, weights,
+        "initial learning rate; auto: found by a test, 36 first steps with rising rates, after which the run "
+        "begins anew (in runs of at least 288 steps); 0: as the recipe says; with --recipe plain 0.01 for "
+        "sgdm, 0.1 for sgdm on sequences, 0.001 for the others, and a tenth of it with --head new",
+        between(0, kMostRate));
+    field("label-smoothing", self.label_smoothing, weights,
+          "share of each target that is spread evenly over all classes in the training loss, as in PyTorch's "
+          "CrossEntropyLoss(label_smoothing=...). Losses of validation and test are not smoothed",
+          between(0, 1));
     field("lr-schedule", self.lr_schedule, weights,
           "how the learning rate falls; a drop factor or period alone means piecewise",
           also("learning-rate-schedule"));
@@ -413,6 +445,9 @@ struct Options {
     field("hash-every", self.hash_every, record,
           "steps between hashes of the weights in the event log; 0: at the end of each epoch",
           between(0, kMostSteps));
+    field("detect-anomaly", self.detect_anomaly, record,
+          "look for values that are not finite after each layer and in each gradient, and end with the name "
+          "of the layer and the shard that gave the first; slower, with the same weights");
     field("plot", self.plot, record, "redraw the curves in the terminal during the run");
     field("timing", self.timing, record, "print where the time of a step goes");
     field("verbose", self.verbose, record, "print a line for every step");

@@ -109,6 +109,12 @@ void place_rank_on_gpu(Placement& placement, const Options& options, const devic
 
 void place_ranks(Placement& placement, const Options& options, const device::Inventory& inventory,
                  const Ranks& ranks) {
+  if (ranks.needs_gpus)
+    throw Error(
+        ErrorCode::device,
+        "fast-multinode is on: machines send gradients from GPU to GPU by NCCL, and this rank " +
+            std::string(options.execution == Execution::cpu ? "is asked to train on the CPU" : "has no GPU"),
+        "ask for GPUs in the profile (gpus), or set fast-multinode to auto or off");
   const int64_t each = std::max<int64_t>(1, options.workers);
   placement.workers = each * ranks.count;
   placement.workers_reason = std::to_string(each) + (options.workers > 0 ? " asked for" : "") +

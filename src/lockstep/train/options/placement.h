@@ -30,9 +30,10 @@ struct Placement {
 struct Ranks {
   bool grouped = false;
   int64_t count = 1;
-  std::string way{};    ///< how they communicate
-  int64_t here = 0;     ///< index of this rank among those of its machine, which decides its GPU
-  bool is_gpu = false;  ///< each rank is a GPU of one process; --workers then counts the workers of all
+  std::string way{};        ///< how they communicate
+  int64_t here = 0;         ///< index of this rank among those of its machine, which decides its GPU
+  bool is_gpu = false;      ///< each rank is a GPU of one process; --workers then counts the workers of all
+  bool needs_gpus = false;  ///< no rank may compute on a CPU
 };
 
 /// Reads execution, workers and devices. If a requested GPU does not exist, this throws an error of code

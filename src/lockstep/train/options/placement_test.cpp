@@ -125,6 +125,18 @@ TEST(Placement, ARankOfSeveralProcessesHasTheGpuOfItsPlaceOnTheMachine) {
       0);  // a launcher showed it its own only
 }
 
+TEST(Placement, ARankThatNeedsAGpuDoesNotTrainOnACpu) {
+  const Ranks ranks{.grouped = true, .count = 2, .way = "gloo", .needs_gpus = true};
+  try {
+    resolve_placement(asked(Execution::auto_), 8, machine(4, 0), ranks);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("fast-multinode is on"));
+    EXPECT_THAT(error.message(), HasSubstr("this rank has no GPU"));
+  }
+  EXPECT_EQ(resolve_placement(asked(Execution::auto_), 8, machine(4, 2), ranks).device, "cuda");
+}
+
 TEST(Placement, TheGpusOfOneProcessAreItsRanks) {
   const Placement second =
       resolve_placement(asked(Execution::multi_gpu, {}, 4), 8, machine(4, 2),

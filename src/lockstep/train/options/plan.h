@@ -171,7 +171,9 @@ struct UpdatePlan {
   double epsilon = 1e-8;
   double weight_decay = 1e-4;
   double gradient_clip = 0;      ///< 0: none
-  double learning_rate = 0.01;   ///< after scaling with workers
+  double learning_rate = 0.01;   ///< after scaling with workers; with a test of rates the middle one
+  int64_t rate_test_steps = 0;   ///< first steps that find the learning rate (update/rate_test.h); 0: none
+  double label_smoothing = 0;    ///< in the training loss
   bool may_start_again = false;  ///< with a tenth of the rate, if the loss explodes: the rate was not given
   ScheduleKind lr_schedule = ScheduleKind::cosine;
   double lr_drop_factor = 0.1;
@@ -189,6 +191,8 @@ struct UpdatePlan {
     field("weight_decay", self.weight_decay);
     field("gradient_clip", self.gradient_clip);
     field("learning_rate", self.learning_rate);
+    field("rate_test_steps", self.rate_test_steps);
+    field("label_smoothing", self.label_smoothing);
     field("may_start_again", self.may_start_again);
     field("lr_schedule", self.lr_schedule);
     field("lr_drop_factor", self.lr_drop_factor);
@@ -263,11 +267,13 @@ struct RecordPlan {
   int64_t checkpoint_every = 0;  ///< steps
   int64_t hash_every = 0;        ///< steps
   bool report_averages = false;  ///< each average's score and time
+  bool detect_anomaly = false;   ///< AnomalyWatch
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("checkpoint_every", self.checkpoint_every);
     field("hash_every", self.hash_every);
     field("report_averages", self.report_averages);
+    field("detect_anomaly", self.detect_anomaly);
   };
 };
 

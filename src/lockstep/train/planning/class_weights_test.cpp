@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ATen/Functions.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
@@ -34,11 +35,50 @@ TEST(ClassWeights, MakeTheLossPyTorchs) {
   for (const auto& [begin, count] : {std::pair{0, 4}, std::pair{4, 6}}) {
     data::Shard shard{.count = count};
     shard.class_weights = scaled;
-    sum = sum + loss_of_shard(logits.narrow(0, begin, count), target.narrow(0, begin, count), shard).sum;
+    sum = sum + loss_of_shard(logits.narrow(0, begin, count), target.narrow(0, begin, count), shard, 0).sum;
   }
   const at::Tensor mean = sum / 10;
   EXPECT_NEAR(mean.item<double>(), expected.item<double>(), 1e-12);
   EXPECT_TRUE(at::allclose(torch::autograd::grad({mean}, {logits})[0], gradient, 1e-12, 1e-12));
+}
+
+// PyTorch's CrossEntropyLoss(label_smoothing), with and without weights, for one shard and for several at
+// once.
+TEST(LabelSmoothing, MakesTheLossPyTorchs) {
+  torch::manual_seed(2);
+  const at::Tensor logits = torch::randn({8, 5}, at::kDouble).requires_grad_();
+  const at::Tensor target = torch::randint(5, {8}, at::kLong);
+  const at::Tensor weights = torch::rand({5}, at::kDouble);
+  namespace F = torch::nn::functional;
+  const auto expect_equal = [&](const at::Tensor& sum, const at::Tensor& expected) {
+    EXPECT_NEAR(sum.item<double>(), expected.item<double>(), 1e-12);
+    EXPECT_TRUE(at::allclose(torch::autograd::grad({sum}, {logits})[0],
+                             torch::autograd::grad({expected}, {logits})[0], 1e-12, 1e-12));
+  };
+  F::CrossEntropyFuncOptions options;
+  options.label_smoothing(0.1).reduction(torch::kSum);
+  const at::Tensor expected = F::cross_entropy(logits, target, options);
+  data::Shard shard{.count = 8};
+  expect_equal(loss_of_shard(logits, target, shard, 0.1).sum, expected);
+  expect_equal(loss_of_several(logits, target, target.chunk(2), 0.1).sum,
+               F::cross_entropy(logits, target, options));
+  shard.class_weights = weights;
+  expect_equal(loss_of_shard(logits, target, shard, 0.1).sum,
+               F::cross_entropy(logits, target, options.weight(weights)));
+}
+
+// Each shard of several has the loss that it has alone.
+TEST(LabelSmoothing, OfEachShardIsThatOfTheShardAlone) {
+  torch::manual_seed(3);
+  const at::Tensor logits = torch::randn({8, 5}), target = torch::randint(5, {8}, at::kLong);
+  const BatchLoss together = loss_of_several(logits, target, target.chunk(2), 0.2);
+  for (const int64_t i : {0, 1}) {
+    const at::Tensor rows = logits.narrow(0, 4 * i, 4), wanted = target.narrow(0, 4 * i, 4);
+    EXPECT_TRUE(at::equal(together.of_each[static_cast<size_t>(i)],
+                          loss_of_several(rows, wanted, {wanted}, 0.2).sum));
+    EXPECT_NEAR(together.of_each[static_cast<size_t>(i)].item<double>(),
+                loss_of_shard(rows, wanted, {.count = 4}, 0.2).sum.item<double>(), 1e-5);
+  }
 }
 
 }  // namespace

@@ -43,6 +43,16 @@ int64_t feature_bytes(const Prepared& prepared) {
 
 }  // namespace
 
+FeatureRequest feature_request(const Options& options, const ThisMachine& machine, const Plan* earlier) {
+  FeatureRequest request{.asked = options.keep_features,
+                         .augments = options.augment != "none",
+                         .copies = machine.ranks.is_gpu ? machine.ranks.count : 1,
+                         .most_bytes = machine.share_of_memory(options.memory_share),
+                         .cache = {options.cache, options.cache_size}};
+  if (earlier != nullptr) request.kept_before = earlier->network.keep_features;
+  return request;
+}
+
 FeatureChoice choose_features(const Prepared& prepared, const data::Dataset& train,
                               const FeatureRequest& request) {
   const Plan& plan = prepared.plan;

@@ -10,6 +10,7 @@
 #include "lockstep/train/cache/image_caches.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/planning/this_machine.h"
 
 namespace lockstep::train {
 
@@ -22,6 +23,9 @@ struct FeatureRequest {
   int64_t most_bytes = 0;                ///< memory for all copies
   CacheChoice cache = {};
 };
+
+/// earlier: the plan of the run that is continued, or null.
+FeatureRequest feature_request(const Options& options, const ThisMachine& machine, const Plan* earlier);
 
 struct FeatureChoice {
   bool keep = false;

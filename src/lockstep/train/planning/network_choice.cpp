@@ -25,15 +25,25 @@ void put_on_new_head(nn::Network& network, NetworkPlan& plan, const Options& opt
     if (options.drop_layers > 0)
       throw Error(ErrorCode::invalid_option, "--drop-layers leaves the network without a last layer",
                   "add --head new");
+    if (!options.new_layers.empty())
+      throw Error(ErrorCode::invalid_option, "--new-layers is for networks that get new layers",
+                  "add --head new");
     return;
   }
+  if (options.drop_layers > 0 && !options.new_layers.empty())
+    throw Error(ErrorCode::invalid_option,
+                "--drop-layers makes the new layers itself, but --new-layers names them", "use one of both");
   if (options.weights.empty()) {
     const std::string where = nn::where_weights_are(network.name());
     throw Error(ErrorCode::invalid_option,
                 "--head new keeps all trained layers except the last one, but there are no --weights",
                 "--weights FILE, safetensors or saved by PyTorch" + (where.empty() ? "" : "; or " + where));
   }
-  nn::Surgery surgery = nn::with_new_head(network, plan.input, options.drop_layers);
+  if (!options.new_layers.empty()) check_weights_are_there(network, options.weights);
+  nn::Surgery surgery = options.new_layers.empty()
+                            ? nn::with_new_head(network, plan.input, options.drop_layers)
+                            : nn::with_new_layers(network, plan.input, split(options.new_layers, ','),
+                                                  nn::read_weights(options.weights).tensors);
   network = std::move(surgery.network);
   plan.fresh_layers = std::move(surgery.fresh);
   plan.dropped_layers = std::move(surgery.dropped);
@@ -78,6 +88,12 @@ std::pair<nn::Network, std::string> default_network(const data::ImageFormat& for
   return {nn::find_network("resnet18"),
           grey ? "grey images with more than " + std::to_string(kSmallImage) + " pixels per side"
                : "colour images"};
+}
+
+bool are_few_photographs(const data::ImageFormat& format, int64_t count) {
+  constexpr int64_t kSide = 64, kFew = 10'000;
+  return format.kind == data::SampleKind::image && std::min(format.height, format.width) >= kSide &&
+         count < kFew;
 }
 
 NetworkChoice make_network(const nn::Network& network, const nn::NetworkInput& input, const Options& options,

@@ -15,6 +15,9 @@ namespace lockstep::train {
 /// The built-in network for samples of this format (--network auto), and the reason in words.
 std::pair<nn::Network, std::string> default_network(const data::ImageFormat& format);
 
+/// Whether they are images of at least 64 pixels per side, and too few for random weights.
+bool are_few_photographs(const data::ImageFormat& format, int64_t count);
+
 struct NetworkChoice {
   nn::Network network;     ///< with the head that it is trained with
   nn::Instance prototype;  ///< with its first weights, in training mode

@@ -1,5 +1,7 @@
 #include "lockstep/train/planning/option_checks.h"
 
+#include <cmath>
+
 #include "lockstep/base/error.h"
 
 namespace lockstep::train {
@@ -62,12 +64,65 @@ void check_class_weights(const Options& options) {
   if (data::Augment::parse(options.augment).mixup > 0) refuse("--augment mixup");
 }
 
+void check_averaging(const Options& options) {
+  if (!averages(options)) return;
+  const auto refuse = [](const std::string& what, const std::string& hint) {
+    throw Error(ErrorCode::invalid_option, what + " cannot be combined with --exchange average", hint);
+  };
+  if (options.learning_rate.is_auto())
+    refuse("--learning-rate auto, whose test needs one loss for all workers,", "give a number");
+  if (options.detect_anomaly)
+    refuse("--detect-anomaly", "leave it out; or find the layer with --exchange tree");
+}
+
+void check_folds(const Options& options) {
+  const int64_t folds = options.validation_folds, fold = options.fold;
+  if (folds == 1 || (folds == 0 && fold > 0) || (folds > 0 && fold > folds))
+    throw Error(
+        ErrorCode::invalid_option,
+        "there is no part " + std::to_string(fold) + " of --validation-folds " + std::to_string(folds),
+        "--validation-folds K trains K runs, two or more; --fold I is one of them, from 1 to K");
+  if (folds > 0 && fold == 0)
+    throw Error(ErrorCode::invalid_option,
+                "--validation-folds " + std::to_string(folds) + " is several runs, and here one is trained",
+                "add --fold I, or use lockstep train, or fit_folds in a program");
+  if (folds > 0 && options.validation_count_per_class > 0)
+    throw Error(ErrorCode::invalid_option,
+                "--validation-folds and --validation-count-per-class both say what is held out",
+                "leave out one of them");
+}
+
+void check_limit(const Options& options) {
+  const double limit = options.limit_batches;
+  if (limit >= 1 && limit != std::floor(limit))
+    throw Error(ErrorCode::invalid_option,
+                "--limit-batches " + field_text(options, "limit-batches") +
+                    " is neither a number of mini-batches nor a share below 1",
+                "a whole number, or a share such as 0.1");
+  if ((limit > 0 || options.fast_dev_run) && options.mini_batch_size.is_auto())
+    throw Error(ErrorCode::invalid_option,
+                std::string(options.fast_dev_run ? "--fast-dev-run" : "--limit-batches") +
+                    " cannot be combined with --mini-batch-size auto",
+                "give a number");
+}
+
 }  // namespace
 
 void check_combinations(const Options& options) {
+  check_averaging(options);
+  check_folds(options);
+  check_limit(options);
   check_class_weights(options);
   check_exchange(options);
   check_sample_order(options);
+}
+
+void check_options_of_several_fits(const Options& options) {
+  if (options.learning_rate.is_auto())
+    throw Error(
+        ErrorCode::invalid_option,
+        "--learning-rate auto finds a rate for one whole run, not for a training of several calls of fit",
+        "give a number");
 }
 
 void check_options_of_stream(const Options& options, bool gives_floats) {
@@ -83,6 +138,9 @@ void check_options_of_stream(const Options& options, bool gives_floats) {
            "let the iterator return images with the network's size and channels");
   if (options.class_weights != ClassWeights::none)
     refuse("--class-weights", "leave it out: the number of samples of each class is not known");
+  if (options.limit_batches > 0 || options.fast_dev_run)
+    refuse("--limit-batches or --fast-dev-run", "let the iterator return fewer");
+  if (options.validation_folds > 0) refuse("--validation-folds", "leave it out");
   if (options.keep_features == KeepFeatures::always) refuse("--keep-features always", "leave it out");
   if (options.resident == Resident::on) refuse("--resident on", "leave it out");
   if (options.sample_order != data::SampleOrder::lockstep)

@@ -9,6 +9,9 @@ namespace lockstep::train {
 /// cannot be combined, and for options that would have no effect.
 void check_combinations(const Options& options);
 
+/// Throws invalid_option for options that are of one whole run, in a training of several calls of fit.
+void check_options_of_several_fits(const Options& options);
+
 /// Throws invalid_option for options that need samples to be read more than once, or in another form than
 /// the iterator of a TrainingRequest::stream returns them.
 ///   gives_floats  the iterator returns images as float32

@@ -10,21 +10,19 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/planning/internal/line_groups.h"
+#include "lockstep/train/planning/network_choice.h"
+#include "lockstep/train/planning/start_weights.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kLeastShard = 2;       // samples, as in used_shards
-constexpr int64_t kPhotographSide = 64;  // pixels
-constexpr int64_t kFewPhotographs = 10'000;
+constexpr int64_t kLeastShard = 2;  // samples, as in used_shards
 
 // For photographs, and networks whose trained weights can be downloaded.
 std::string start_advice(const Plan& plan) {
-  const data::ImageFormat& format = plan.data.format;
-  const bool few_photographs =
-      std::min(format.height, format.width) >= kPhotographSide && plan.data.train_count < kFewPhotographs;
-  return few_photographs && plan.network.weights.empty() && !nn::where_weights_are(plan.network.name).empty()
-             ? "; with so few images, start from trained weights (--pretrained)"
+  return are_few_photographs(plan.data.format, plan.data.train_count) && plan.network.weights.empty() &&
+                 !nn::where_weights_are(plan.network.name).empty()
+             ? "; with so few images, start from trained weights: lockstep weights get " + plan.network.name
              : "";
 }
 
@@ -123,9 +121,11 @@ std::vector<std::string> data_warnings(const Plan& plan) {
                        " samples are held out, so their accuracy says little; hold out more with "
                        "--validation-split");
   if (!start_advice(plan).empty())
-    warnings.push_back(with_commas(data.train_count) +
-                       " photographs are few for random weights: with trained "
-                       "ones (--pretrained) training is shorter and the accuracy higher");
+    warnings.push_back(
+        with_commas(data.train_count) +
+        " photographs are few for random weights: with trained ones training is shorter and the "
+        "accuracy higher; lockstep weights get " +
+        plan.network.name + " downloads them, and --pretrained uses them");
   return warnings;
 }
 
@@ -153,7 +153,33 @@ std::vector<std::string> worker_warnings(const Plan& plan, bool resumed) {
           " gives each one something (and other weights)"};
 }
 
+std::string update_text(const UpdatePlan& update, const PlanReasons& reasons) {
+  std::string text = "learning rate ";
+  if (update.rate_test_steps > 0)
+    text += "found by " + std::to_string(update.rate_test_steps) + " steps around ";
+  text += shortest(update.learning_rate);
+  if (reasons.rate_to_be_tested && update.rate_test_steps == 0) text += " (the run is too short for a test)";
+  text += ", " + describe_detail::as_text(update.lr_schedule);
+  if (update.label_smoothing > 0) text += ", label smoothing " + shortest(update.label_smoothing);
+  return text;
+}
+
 }  // namespace
+
+PlanReasons reasons_of(const Options& options, const device::Inventory& inventory) {
+  PlanReasons reasons;
+  reasons.normalize = options.normalize;
+  reasons.weights = start_reason(options);
+  reasons.test = options.test.empty() ? "given" : "from " + options.test;
+  reasons.sorted_by_length = options.sort_by_length;
+  reasons.shards_given = options.shards > 0;
+  reasons.batch_norm_group_given = !options.batch_norm_group.is_auto();
+  reasons.length_given = options.max_epochs > 0 || options.max_steps > 0;
+  reasons.cache_option = options.cache;
+  reasons.allowed_bytes =
+      static_cast<int64_t>(static_cast<double>(inventory.memory_bytes) * options.memory_share);
+  return reasons;
+}
 
 std::vector<std::string> plan_warnings(const Plan& plan, bool resumed) {
   std::vector<std::string> warnings = worker_warnings(plan, resumed);
@@ -177,9 +203,7 @@ std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, c
   lines.push_back({"workers", std::to_string(plan.machine.workers), reasons.workers});
   add(step_lines(plan, reasons));
   lines.push_back(steps_line(plan.length, plan.data.validation_count, reasons.length_given));
-  lines.push_back(
-      {"optimizer", as_text(plan.update.optimizer),
-       "learning rate " + shortest(plan.update.learning_rate) + ", " + as_text(plan.update.lr_schedule)});
+  lines.push_back({"optimizer", as_text(plan.update.optimizer), update_text(plan.update, reasons)});
   lines.push_back({"precision", as_text(plan.step.precision), reasons.precision});
   if (on_cpu)
     lines.push_back(

@@ -35,6 +35,7 @@ struct PlanReasons {
   bool batch_norm_group_given = false;
   int64_t ranks = 1;
   bool length_given = false;
+  bool rate_to_be_tested = false;  ///< learning-rate auto, given or by the recipe
   std::string precision;
   std::string cuda_graphs;  ///< why they are used, or not; empty: they were not asked for
 
@@ -45,6 +46,9 @@ struct PlanReasons {
   int64_t image_bytes = 0;    ///< of one decoded image
   int64_t allowed_bytes = 0;  ///< of memory for images, on the whole machine
 };
+
+/// What is known from the options alone. inventory: of this machine.
+PlanReasons reasons_of(const Options& options, const device::Inventory& inventory);
 
 /// Warnings for the user, before all lines: workers that would have nothing to do, and the options that give
 /// them something; with a recipe also what the data make doubtful.

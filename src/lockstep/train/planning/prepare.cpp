@@ -35,17 +35,6 @@
 namespace lockstep::train {
 namespace {
 
-// What a placement decides of the plan; the rest of `plan` is kept.
-void place_on(MachinePlan& plan, const Placement& placement, const device::JpegDecoder* decoder) {
-  plan.device = placement.device;
-  plan.devices = placement.devices;
-  plan.gpu = placement.gpu;
-  plan.workers = placement.workers;
-  plan.cores = placement.cores;
-  plan.fingerprint = device::arithmetic_fingerprint(placement.devices);
-  if (decoder != nullptr) plan.fingerprint += "; jpeg " + decoder->fingerprint();
-}
-
 // Reads every sample.
 Normalization measure_mean_std(const data::ImageSet& train, const std::stop_token& stop) {
   return train.format().kind == data::SampleKind::sequence ? measure_sequences(train, stop)
@@ -79,32 +68,6 @@ std::string choose_recording(Plan& plan, const std::vector<nn::InstanceLayer>& l
   return obstacle.empty() ? "asked for" : obstacle;
 }
 
-FeatureRequest feature_request(const Options& options, const ThisMachine& machine, const Plan* earlier) {
-  FeatureRequest request{.asked = options.keep_features,
-                         .augments = options.augment != "none",
-                         .copies = machine.ranks.is_gpu ? machine.ranks.count : 1,
-                         .most_bytes = machine.share_of_memory(options.memory_share),
-                         .cache = {options.cache, options.cache_size}};
-  if (earlier != nullptr) request.kept_before = earlier->network.keep_features;
-  return request;
-}
-
-// What the lines of the plan say about the options themselves.
-PlanReasons reasons_of(const Options& options, const device::Inventory& inventory) {
-  PlanReasons reasons;
-  reasons.normalize = options.normalize;
-  reasons.weights = start_reason(options);
-  reasons.test = options.test.empty() ? "given" : "from " + options.test;
-  reasons.sorted_by_length = options.sort_by_length;
-  reasons.shards_given = options.shards > 0;
-  reasons.batch_norm_group_given = !options.batch_norm_group.is_auto();
-  reasons.length_given = options.max_epochs > 0 || options.max_steps > 0;
-  reasons.cache_option = options.cache;
-  reasons.allowed_bytes =
-      static_cast<int64_t>(static_cast<double>(inventory.memory_bytes) * options.memory_share);
-  return reasons;
-}
-
 // The options end here: each part resolves its own into the plan, and the lines are made from the plan.
 class Preparation {
  public:
@@ -118,17 +81,15 @@ class Preparation {
         recipe_(request, asked, earlier),
         resident_(asked.resident) {
     check_values(asked);
-    options_ = completed(options_, request.network, {.given = request.given, .earlier = earlier});
+    if (earlier != nullptr) options_.pretrained = started_from(*earlier, options_);
+    complete_options();
     recipe_.begin(options_);
-    if (!request.network.empty()) {
-      prepared_.network = request.network;
-    } else if (options_.network != "auto") {
-      prepared_.network = nn::find_network(options_.network);
-    }
+    choose_known_network();
   }
 
   Prepared make() {
     check_combinations(options_);
+    if (request_.standing != nullptr) check_options_of_several_fits(options_);
     reasons_ = reasons_of(options_, machine_.inventory);
     resolve_options();
     open_samples();
@@ -136,6 +97,7 @@ class Preparation {
     open_image_caches();
     split_samples();
     choose_values();
+    limit_batches();
     if (sequences()) arrange_sequences();
     choose_network();
     resolve_amounts();
@@ -160,6 +122,31 @@ class Preparation {
     prepared_.skipped.insert(prepared_.skipped.end(), skipped.begin(), skipped.end());
   }
 
+  void complete_options() {
+    options_ = completed(options_, request_.network, {.given = request_.given, .earlier = earlier_});
+    if (options_.fast_dev_run) options_.limit_batches = options_.max_epochs = 1;
+  }
+
+  void choose_known_network() {
+    if (!request_.network.empty()) {
+      prepared_.network = request_.network;
+    } else if (options_.network != "auto") {
+      prepared_.network = nn::find_network(options_.network);
+    }
+  }
+
+  // What was filled in for random weights is open again.
+  void start_from_trained() {
+    const std::string pretrained = options_.pretrained;
+    options_ = with_gpus(asked_, request_.gpus);
+    options_.pretrained = pretrained;
+    complete_options();
+    choose_known_network();
+    reasons_.network = "by the recipe";
+    reasons_.weights = start_reason(options_);
+    reasons_.normalize = options_.normalize;
+  }
+
   void choose_values() {
     if (!recipe_.choose(sets_.train, plan_.data.format, options_)) return;
     if (prepared_.network.empty() && options_.network != "auto") {
@@ -169,6 +156,12 @@ class Preparation {
     plan_.data.augment = data::Augment::parse(options_.augment);
     plan_.step.batch_norm_start = options_.batch_norm_start;
     reasons_.normalize = options_.normalize;
+  }
+
+  void limit_batches() {
+    if (options_.limit_batches == 0) return;
+    limit_samples(sets_, options_.limit_batches, options_.mini_batch_size);
+    count_samples();
   }
 
   void resolve_options() {
@@ -197,6 +190,10 @@ class Preparation {
     FormatChoice choice =
         data.streamed ? stream_format(sets_.train) : choose_image_format(sets_.train, options_, machine_);
     data.format = choice.format;
+    if (!data.streamed && recipe_.starts_from_trained(sets_.train, data.format, options_)) {
+      start_from_trained();
+      return choose_format();
+    }
     if (recipe_.makes_images_smaller(sets_.train, data.format, options_)) return choose_format();
     reasons_.image_size = std::move(choice.size_reason);
     reasons_.color = std::move(choice.color_reason);
@@ -271,6 +268,9 @@ class Preparation {
                                                      : plan_.update.learning_rate * choice.rate_factor;
     plan_.length = resolve_length(options_, plan_.data, plan_.step,
                                   plan_.data.streamed ? request_.stream->mini_batches() : 0);
+    plan_.update.rate_test_steps =
+        earlier_ != nullptr ? earlier_->update.rate_test_steps : resolve_rate_test(options_, plan_.length);
+    reasons_.rate_to_be_tested = options_.learning_rate.is_auto();
     plan_.record = resolve_record(options_, plan_.length.steps_per_epoch);
     if (plan_.exchange.averages())
       plan_.machine.read_ahead = divided_up(plan_.machine.read_ahead, plan_.step.shards);
@@ -365,6 +365,10 @@ class Preparation {
     reasons_.image_bytes = prepared_.train->image_bytes();
     plan_.recipe = recipe_.plan();
     plan_.warnings = plan_warnings(plan_, options_.resume);
+    if (!options_.resume && !sequences()) {
+      std::string text = normalization_warning(options_, request_.network, plan_.data.format.channels);
+      if (!text.empty()) plan_.warnings.push_back(std::move(text));
+    }
     reasons_.dry = dry_;
     reasons_.ranks = machine_.rank_count(plan_.machine.devices);
     plan_.lines = plan_lines(plan_, prepared_.network, reasons_);

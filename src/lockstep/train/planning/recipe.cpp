@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/user_folders.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/planning/network_choice.h"
 #include "lockstep/train/planning/network_work.h"
+#include "lockstep/train/planning/split.h"
 
 namespace lockstep::train {
 namespace {
@@ -16,7 +20,7 @@ namespace {
 constexpr double kFlopsOfMinute = 200e9 * 60;  // of --budget, whatever the machine
 constexpr double kFlopsOfSample = 6;  // for a multiplication and addition: forward, and backward twice
 constexpr int64_t kSmallGrey = 40, kSmallColour = 64, kLeastForPools = 8;  // pixels per side
-constexpr int64_t kFewPhotographs = 10'000, kSmallerSide = 128;
+constexpr int64_t kSmallerSide = 128;
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
 enum class Kind { sequences, new_head, trained, tiny, small_grey, small_colour, larger };
@@ -97,6 +101,9 @@ class Chooser {
       set("network", small ? "resnet9_small" : "resnet9",
           small ? "small colour images, and --budget is short for resnet9" : "small colour images");
     }
+    if (kind_ == Kind::sequences && !facts_.labels_time_steps && options_.weights.empty())
+      set("network", "conv_classifier",
+          "sequences with one class each; recurrent networks need more of them");
     network_ = options_.network == "auto" ? default_network(facts_.format).first
                                           : nn::find_network(options_.network);
     has_batch_norms_ = network_.spec().dump().find("\"batch_norm\"") != std::string::npos;
@@ -196,7 +203,7 @@ class Chooser {
   }
 
   int64_t steps_per_epoch() const {
-    return std::max<int64_t>(1, divided_up(facts_.train_count, mini_batch()));
+    return limited_batches(options_.limit_batches, divided_up(facts_.train_count, mini_batch()));
   }
 
   double epochs_of_budget(const nn::Network& network) const {
@@ -254,13 +261,33 @@ class Chooser {
 
 }  // namespace
 
+std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
+  const Options defaults;
+  for (const char* name :
+       {"network", "weights", "pretrained", "image-size", "resize", "resize-to", "color", "normalize", "head",
+        "drop-layers", "new-layers", "freeze", "learning-rate-factors"}) {
+    if (field_text(facts.asked, name) != field_text(defaults, name) ||
+        std::find(facts.given.begin(), facts.given.end(), name) != facts.given.end())
+      return std::nullopt;
+  }
+  const std::string network = default_network(facts.format).first.name();
+  const int64_t side = std::max(facts.format.height, facts.format.width);
+  if (!are_few_photographs(facts.format, facts.train_count) || facts.format.channels == 1 ||
+      side <= kSmallColour || lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
+      !std::filesystem::exists(nn::trained_weights_of(network).path()))
+    return std::nullopt;
+  return RecipeValue{
+      "pretrained", network,
+      "few photographs, and the weights are in the cache; --network " + network + " begins with random ones"};
+}
+
 std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Options& options) {
   const data::ImageFormat& format = facts.format;
   const bool is_open = options.image_size == "auto" && options.network == "auto" && options.weights.empty() &&
                        options.resize_to.empty() &&
                        std::find(facts.given.begin(), facts.given.end(), "image-size") == facts.given.end();
-  if (!is_open || format.kind == data::SampleKind::sequence || format.channels == 1 ||
-      facts.train_count >= kFewPhotographs || std::min(format.height, format.width) <= kSmallerSide)
+  if (!is_open || !are_few_photographs(format, facts.train_count) || format.channels == 1 ||
+      std::min(format.height, format.width) <= kSmallerSide)
     return std::nullopt;
   const std::string side = std::to_string(kSmallerSide);
   return RecipeValue{"image-size", side + "x" + side,

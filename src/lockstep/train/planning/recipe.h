@@ -28,6 +28,10 @@ struct RecipeFacts {
 /// `options` have the input that weights want.
 std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Options& options);
 
+/// --pretrained for few photographs, if nothing is given that it would decide, and the published weights are
+/// in the cache.
+std::optional<RecipeValue> trained_start(const RecipeFacts& facts);
+
 /// The values of all other options that neither the user nor the weights to start from decide.
 std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options);
 

@@ -58,6 +58,12 @@ TEST(Recipe, SmallDataHaveSmallMiniBatchesAndTheRateInProportion) {
               IsSupersetOf({"mini-batch-size=8", "normalize=mean-std", "optimizer=adam", "gradient-clip=1"}));
 }
 
+TEST(Recipe, SequencesWithOneClassEachHaveConvolutionsOverTime) {
+  EXPECT_THAT(values_for(kSequences), testing::Contains("network=conv_classifier"));
+  EXPECT_THAT(names_for(kSequences, {.weights = "file"}), Not(testing::Contains("network")));
+  EXPECT_THAT(names_for(kSequences, {}, {"network"}), Not(testing::Contains("network")));
+}
+
 TEST(Recipe, GivenOptionsHoldAlsoWithTheirDefaults) {
   Options options;
   options.augment = "flip-vertical";

@@ -15,11 +15,26 @@ bool has_recipe(const TrainingRequest& request, const Options& options) {
 
 }  // namespace
 
+std::string started_from(const Plan& plan, const Options& options) {
+  for (const RecipeValue& value : plan.recipe.values) {
+    if (value.option == "pretrained") return value.value;
+  }
+  return options.pretrained;
+}
+
 void RecipeUse::begin(Options& options) {
   if (!has_recipe(request_, options)) options.recipe = Recipe::plain;
   if (earlier_ != nullptr) options.recipe = earlier_->recipe.kind;
   plan_.kind = options.recipe;
   if (earlier_ != nullptr) adopt(earlier_->recipe.values, options);
+}
+
+bool RecipeUse::starts_from_trained(const data::Dataset& train, const data::ImageFormat& format,
+                                    Options& options) {
+  if (!chooses() || !options.pretrained.empty()) return false;
+  const auto start = trained_start(facts(train, format));
+  if (start) adopt({*start}, options);
+  return start.has_value();
 }
 
 bool RecipeUse::makes_images_smaller(const data::Dataset& train, const data::ImageFormat& format,
@@ -39,7 +54,7 @@ bool RecipeUse::choose(const data::Dataset& train, const data::ImageFormat& form
 
 bool RecipeUse::leaves_rate_open() const {
   if (earlier_ != nullptr) return earlier_->update.may_start_again;
-  return plan_.kind == Recipe::auto_ && asked_.learning_rate == 0;
+  return asked_.learning_rate.is_auto() || (plan_.kind == Recipe::auto_ && asked_.learning_rate == 0);
 }
 
 RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) const {

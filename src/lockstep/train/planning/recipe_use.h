@@ -12,6 +12,9 @@
 
 namespace lockstep::train {
 
+/// --pretrained of a run that has this plan: as `options` have it, or as its recipe chose it.
+std::string started_from(const Plan& plan, const Options& options);
+
 /// The recipe of one preparation. Its functions change the options that they are given, in this order.
 class RecipeUse {
  public:
@@ -22,6 +25,10 @@ class RecipeUse {
   /// options.recipe becomes plain where there is no recipe. With an earlier plan its recipe is used again,
   /// whatever this program would choose.
   void begin(Options& options);
+
+  /// Whether the training is to start from published weights (trained_start). The options must then be
+  /// completed anew.
+  bool starts_from_trained(const data::Dataset& train, const data::ImageFormat& format, Options& options);
 
   /// Whether the images are to be smaller than `format` (smaller_images).
   bool makes_images_smaller(const data::Dataset& train, const data::ImageFormat& format, Options& options);

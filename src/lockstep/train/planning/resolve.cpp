@@ -4,6 +4,7 @@
 
 #include "lockstep/base/share.h"
 #include "lockstep/train/options/run_length.h"
+#include "lockstep/train/update/rate_test.h"
 
 namespace lockstep::train {
 namespace {
@@ -67,8 +68,9 @@ UpdatePlan resolve_update(const Options& options, data::SampleKind samples) {
           .epsilon = options.epsilon,
           .weight_decay = options.weight_decay >= 0 ? options.weight_decay : decay,
           .gradient_clip = options.gradient_clip,
-          .learning_rate =
-              options.learning_rate > 0 ? options.learning_rate : default_learning_rate(options, samples),
+          .learning_rate = options.learning_rate > 0 ? static_cast<double>(options.learning_rate)
+                                                     : default_learning_rate(options, samples),
+          .label_smoothing = options.label_smoothing,
           .lr_schedule = options.lr_schedule,
           .lr_drop_factor = options.lr_drop_factor,
           .lr_drop_period = options.lr_drop_period,
@@ -116,10 +118,15 @@ LengthPlan resolve_length(const Options& options, const DataPlan& data, const St
   return length;
 }
 
+int64_t resolve_rate_test(const Options& options, const LengthPlan& length) {
+  return options.learning_rate.is_auto() ? rate_test_steps(length.total_steps) : 0;
+}
+
 RecordPlan resolve_record(const Options& options, int64_t steps_per_epoch) {
   return {.checkpoint_every = options.checkpoint_every > 0 ? options.checkpoint_every : steps_per_epoch,
           .hash_every = options.hash_every > 0 ? options.hash_every : steps_per_epoch,
-          .report_averages = options.report_score_after_averaging};
+          .report_averages = options.report_score_after_averaging,
+          .detect_anomaly = options.detect_anomaly};
 }
 
 }  // namespace lockstep::train

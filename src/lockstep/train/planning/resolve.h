@@ -33,6 +33,9 @@ int64_t resolve_read_ahead(const Options& options);
 LengthPlan resolve_length(const Options& options, const DataPlan& data, const StepPlan& step,
                           int64_t mini_batches);
 
+/// UpdatePlan::rate_test_steps.
+int64_t resolve_rate_test(const Options& options, const LengthPlan& length);
+
 /// What is written during the run.
 RecordPlan resolve_record(const Options& options, int64_t steps_per_epoch);
 

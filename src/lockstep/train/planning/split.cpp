@@ -1,8 +1,11 @@
 #include "lockstep/train/planning/split.h"
 
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/centre.h"
 
@@ -10,6 +13,8 @@ namespace lockstep::train {
 
 std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset,
                                                            const Options& options) {
+  if (options.validation_folds > 0)
+    return dataset.split_fold(options.validation_folds, options.fold - 1, {.seed = options.seed});
   if (options.validation_count_per_class > 0) {
     auto [held_out, rest] =
         dataset.split_by_count(options.validation_count_per_class, {.seed = options.seed});
@@ -18,13 +23,36 @@ std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& 
   return dataset.split(1 - options.validation_split, {.seed = options.seed});
 }
 
+int64_t limited_batches(double limit, int64_t all) {
+  if (limit == 0) return all;
+  const double wanted = limit < 1 ? std::round(limit * static_cast<double>(all)) : limit;
+  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, std::max<int64_t>(1, all));
+}
+
+void limit_samples(Datasets& sets, double limit, int64_t mini_batch_size) {
+  if (limit == 0) return;
+  for (data::Dataset* set : {&sets.train, &sets.validation, &sets.test}) {
+    if (set->empty()) continue;
+    const int64_t all = set->size();
+    const int64_t kept = limited_batches(limit, divided_up(all, mini_batch_size)) * mini_batch_size;
+    if (kept >= all) continue;
+    std::vector<int64_t> indices(static_cast<size_t>(kept));
+    for (int64_t i = 0; i < kept; ++i) indices[static_cast<size_t>(i)] = part_of(all, kept, i).begin;
+    *set = set->subset(std::move(indices));
+  }
+}
+
 std::string hold_out(Datasets& sets, const Options& options, const DataPlan& data) {
-  const int64_t of_each = options.validation_count_per_class;
+  const int64_t of_each = options.validation_count_per_class, folds = options.validation_folds;
   if (!sets.validation.empty()) {
     if (of_each > 0)
       throw Error(ErrorCode::invalid_option,
                   "--validation-count-per-class splits the training data, but separate validation data are "
                   "given",
+                  "leave out one of them");
+    if (folds > 0)
+      throw Error(ErrorCode::invalid_option,
+                  "--validation-folds splits the training data, but separate validation data are given",
                   "leave out one of them");
     return options.validation.empty() ? "given" : "from " + options.validation;
   }
@@ -34,6 +62,8 @@ std::string hold_out(Datasets& sets, const Options& options, const DataPlan& dat
   std::tie(sets.train, sets.validation) = split_off_held_out(sets.train, options);
   if (!queue_cut(data).empty())
     sets.validation = data::cut_out_centre(sets.validation, data.format, data.resize_to);
+  if (folds > 0)
+    return "part " + std::to_string(options.fold) + " of " + std::to_string(folds) + ", with all labels";
   return (of_each > 0 ? with_commas(of_each) : shortest(options.validation_split)) + " of each label" +
          (sets.validation.empty() ? ": no label has enough images" : "");
 }

@@ -13,12 +13,20 @@ namespace lockstep::train {
 
 /// Whether samples of the training data are held out if there is no --validation.
 inline bool holds_out(const Options& options) {
-  return options.validation_split > 0 || options.validation_count_per_class > 0;
+  return options.validation_split > 0 || options.validation_count_per_class > 0 ||
+         options.validation_folds > 0;
 }
 
 /// The samples for training, and those held out: a part of each label.
 std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset,
                                                            const Options& options);
+
+/// Of `all` mini-batches, how many --limit-batches leaves: at least one.
+int64_t limited_batches(double limit, int64_t all);
+
+/// Leaves of each set the samples of so many mini-batches of this size, spread evenly over the set
+/// (--limit-batches). Sets that are smaller stay as they are.
+void limit_samples(Datasets& sets, double limit, int64_t mini_batch_size);
 
 /// Without validation data, splits the training data as the options say; `whole` is then the images before
 /// the split. Returns the reason for the plan. Throws invalid_option for a split of training data beside

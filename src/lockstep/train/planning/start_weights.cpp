@@ -8,9 +8,11 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
 #include "lockstep/nn/trained_weights.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/pretrained.h"
 #include "lockstep/train/step/first_instance.h"
 
@@ -121,6 +123,22 @@ Options completed(const Options& options, const nn::Network& own, const Completi
   }
   filled = with_input_of_weights(filled, completion);
   return completion.earlier == nullptr ? filled : as_planned(filled, options, *completion.earlier);
+}
+
+std::string normalization_warning(const Options& options, const nn::Network& own, int64_t channels) {
+  if (options.weights.empty() || (own.empty() && options.network == "auto")) return "";
+  const nn::Network network = own.empty() ? nn::find_network(options.network) : own;
+  Json expected = nn::expected_input(network);
+  if (!options.pretrained.empty()) expected = nn::trained_weights_of(network.name()).expected_input();
+  const std::string normalize = expected.value("normalize", options.normalize);
+  if (normalize == options.normalize) return "";
+  if (options.normalize != "mean-std" && normalize != "mean-std") {
+    const Normalization wanted = parse_normalization(normalize, channels),
+                        used = parse_normalization(options.normalize, channels);
+    if (wanted.mean == used.mean && wanted.deviation == used.deviation) return "";
+  }
+  return "--normalize " + options.normalize + " is not what network \"" + network.name() + "\" expects, " +
+         normalize + ": weights that were trained with that give poor results";
 }
 
 Head head_for(const Options& options, const std::vector<std::string>& classes, const Completion& completion) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lockstep/device/isa.h"
 #include "lockstep/train/options/on_worker.h"
 
 namespace lockstep::train {
@@ -23,9 +24,23 @@ Placement ThisMachine::place_any_shards(const Options& options) const {
 ThisMachine this_machine(const TrainingRequest& request, const Options& options) {
   ThisMachine machine{.inventory = machine_here(options), .ranks = {}, .ranks_here = request.ranks_here};
   if (request.comm != nullptr)
-    machine.ranks = {true, request.comm->size(), request.comm->way(), request.rank_here,
-                     request.gpu_link != nullptr};
+    machine.ranks = {true,
+                     request.comm->size(),
+                     request.comm->way(),
+                     request.rank_here,
+                     request.gpu_link != nullptr,
+                     request.needs_gpus};
   return machine;
+}
+
+void place_on(MachinePlan& plan, const Placement& placement, const device::JpegDecoder* decoder) {
+  plan.device = placement.device;
+  plan.devices = placement.devices;
+  plan.gpu = placement.gpu;
+  plan.workers = placement.workers;
+  plan.cores = placement.cores;
+  plan.fingerprint = device::arithmetic_fingerprint(placement.devices);
+  if (decoder != nullptr) plan.fingerprint += "; jpeg " + decoder->fingerprint();
 }
 
 }  // namespace lockstep::train

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "lockstep/device/inventory.h"
+#include "lockstep/device/jpeg_decoder.h"
 #include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
 #include "lockstep/train/options/placement.h"
 #include "lockstep/train/options/training_request.h"
 
@@ -25,6 +27,10 @@ struct ThisMachine {
   /// resolve_placement while the number of shards is not known.
   Placement place_any_shards(const Options& options) const;
 };
+
+/// What a placement decides of the plan; the rest of `plan` is kept.
+///   decoder  of --decode gpu, or null
+void place_on(MachinePlan& plan, const Placement& placement, const device::JpegDecoder* decoder);
 
 /// The machine as machine_here (on_worker.h) returns it. Throws as it does.
 ThisMachine this_machine(const TrainingRequest& request, const Options& options);

@@ -95,7 +95,9 @@ Result fit(const nn::Network& network, const data::Dataset& dataset, const Optio
 }
 
 Plan plan(const TrainingRequest& request, const Options& options) {
-  return prepare(request, options, /*dry=*/true).plan;
+  Options of_one_run = options;
+  if (options.validation_folds > 0 && options.fold == 0) of_one_run.fold = 1;
+  return prepare(request, of_one_run, /*dry=*/true).plan;
 }
 
 }  // namespace lockstep::train

@@ -43,8 +43,8 @@ std::string stop_notice(bool can_kill);
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options,
            record::Observer observer = {});
 
-/// The plan that fit would follow: the data are listed and the network is checked; nothing is trained or
-/// written.
+/// The plan that fit would follow, of a cross-validation that of its first run: the data are listed and the
+/// network is checked; nothing is trained or written.
 Plan plan(const TrainingRequest& request, const Options& options);
 
 }  // namespace lockstep::train

@@ -88,6 +88,7 @@ class Run {
     const int64_t steps_per_epoch = plan.length.steps_per_epoch;
     const record::End end = end_of(state, state.finished, plan.step, paths_);
     record::Result result = record_of(state, end);
+    result.weights_hash = state.result_hash;
     result.epochs = steps_per_epoch > 0 ? divided_up(state.step, steps_per_epoch) : 0;
     log_.say(end, state.step, result.epochs);
     record::write_result(paths_.folder, result);
@@ -134,7 +135,7 @@ class Run {
     if (start_.state.starts_again) begin_again(start_.state);
     auto training = make_training(comm, writer ? &*writer : nullptr);
     EndReason reason = run_with_hint(*training);
-    if (training->starts_again() && reason != EndReason::stopped) {
+    while (training->starts_again() && reason != EndReason::stopped) {
       if (writer) writer->finish();
       begin_again(training->state());
       training = make_training(comm, writer ? &*writer : nullptr);
@@ -165,7 +166,7 @@ class Run {
   // resume from it comes to the same end.
   void begin_again(const RunState& before) {
     start_.checkpoint.reset();
-    start_.state = {.seconds = before.seconds, .restarts = before.restarts + 1};
+    start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
 
@@ -178,6 +179,7 @@ class Run {
             .test = prepared_.test,
             .train_features = prepared_.train_features,
             .validation_features = prepared_.validation_features,
+            .kept_features = kept_features_,
             .say = leads_ ? [&](record::Event event) { log_.say(std::move(event)); }
                           : std::function<void(record::Event)>(),
             .observer = leads_ ? request_.observer : record::Observer(),
@@ -229,6 +231,7 @@ class Run {
   // bits.
   void save_end(Training& training, EndReason reason) const {
     Snapshot end = training.snapshot();
+    end.state.result_hash = as_hex(training.weights().hash());
     if (reason != EndReason::stopped) {
       nn::write_safetensors_atomic(paths_.weights(), end.weights);
       end.state.weights_hash = tensors_hash(end.weights);
@@ -277,6 +280,7 @@ class Run {
   const record::RunPaths paths_;
   Prepared prepared_;
   Json fingerprint_;
+  const std::shared_ptr<KeptFeatures> kept_features_ = std::make_shared<KeptFeatures>();
   std::string warning_;  // for the user, of a checkpoint from another machine
   RunLog log_;
   const std::shared_ptr<Wishes> wishes_ = std::make_shared<Wishes>();

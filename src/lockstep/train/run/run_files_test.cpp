@@ -184,7 +184,7 @@ TEST_F(RunFiles, OptionsSayWhatTheyAffect) {
       testing::ElementsAre("test", "memory-share", "cache", "cache-size", "execution", "workers", "devices",
                            "prefetch", "resident", "cuda-graphs", "overlap", "report-score-after-averaging",
                            "max-time", "pause-after-step", "patience", "on-out-of-memory", "output", "resume",
-                           "checkpoint-every", "hash-every", "plot", "timing", "verbose"));
+                           "checkpoint-every", "hash-every", "detect-anomaly", "plot", "timing", "verbose"));
 }
 
 TEST_F(RunFiles, NoModelIsMadeOfSuchAPlan) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "lockstep/base/describe.h"
+#include "lockstep/base/seconds.h"
 
 namespace lockstep::train {
 namespace {

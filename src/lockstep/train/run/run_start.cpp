@@ -10,16 +10,6 @@
 namespace lockstep::train {
 namespace {
 
-std::string run_name(const TrainingRequest& request) {
-  if (request.folder.empty()) return request.network.empty() ? "run" : request.network.name();
-  const std::filesystem::path where = io::public_name(request.folder.string());
-  const std::filesystem::path file =
-      (io::is_address(where.string()) ? where : std::filesystem::absolute(where).lexically_normal())
-          .filename();
-  const std::string name = io::without_archive_ending(file.string());
-  return name.empty() ? "run" : name;
-}
-
 record::RunFolder open_run_folder(const TrainingRequest& request, const Options& options) {
   if (continues_standing(request)) return record::RunFolder::open(request.standing->output);
   if (options.resume) {
@@ -73,6 +63,16 @@ RunStart open_run(const TrainingRequest& request, const Options& asked) {
 }
 
 }  // namespace
+
+std::string run_name(const TrainingRequest& request) {
+  if (request.folder.empty()) return request.network.empty() ? "run" : request.network.name();
+  const std::filesystem::path where = io::public_name(request.folder.string());
+  const std::filesystem::path file =
+      (io::is_address(where.string()) ? where : std::filesystem::absolute(where).lexically_normal())
+          .filename();
+  const std::string name = io::without_archive_ending(file.string());
+  return name.empty() ? "run" : name;
+}
 
 RunStart start_run(const TrainingRequest& request, const Options& asked, comm::Communicator& comm) {
   RunStart start = comm.rank() == 0 ? open_run(request, asked) : RunStart{.options = asked};

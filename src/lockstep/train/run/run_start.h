@@ -22,6 +22,9 @@ struct RunStart {
   record::RunPaths paths() const { return {options.output}; }
 };
 
+/// NAME of a run folder NAME-001 that the user did not name.
+std::string run_name(const TrainingRequest& request);
+
 /// Rank 0 opens the run folder, or creates it, and reads what a resume needs; all ranks get its options and
 /// state. Collective. Throws invalid_option for options that cannot change at a resume, not_found for a run
 /// that cannot be resumed, and what opening a folder throws.

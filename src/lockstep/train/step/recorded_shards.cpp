@@ -21,6 +21,7 @@ std::string recording_obstacle(const Plan& plan, const std::vector<nn::InstanceL
   if (plan.data.format.kind == data::SampleKind::sequence) return "sequences have different lengths";
   if (plan.exchange.averages()) return "replicas have weights of their own";
   if (plan.machine.workers > ranks) return "several workers share a GPU";
+  if (plan.record.detect_anomaly) return "--detect-anomaly looks at each layer";
   if (plan.step.accumulate > 1) return "--accumulate cuts shards into pieces";
   if (plan.network.keep_features) return "the output of frozen layers is kept";
   if (plan.data.augment.mixup > 0) return "mixup has two targets for each image";

@@ -15,17 +15,26 @@ namespace {
 
 // With mixup: the losses of the two targets, each times its share. With weights of classes: PyTorch's
 // weighted loss, whose divisor is in the weights.
-at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
-  if (shard.class_weights.defined())
-    return at::cross_entropy_loss(logits, target, shard.class_weights.to(logits.options()),
-                                  at::Reduction::Sum, nn::kNoClass);
-  if (!shard.mixed_target.defined()) return nn::cross_entropy_sum(logits, target);
+at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
+                         double smoothing) {
+  if (!shard.mixed_target.defined()) {
+    const at::Tensor weights =
+        shard.class_weights.defined() ? shard.class_weights.to(logits.options()) : at::Tensor();
+    return at::cross_entropy_loss(logits, target, weights, at::Reduction::Sum, nn::kNoClass, smoothing);
+  }
   const at::Tensor share = shard.target_share.to(logits.options(), /*non_blocking=*/true);
   const at::Tensor other = shard.mixed_target.to(target.options(), /*non_blocking=*/true);
   const auto loss_each = [&](const at::Tensor& wanted) {
-    return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, nn::kNoClass);
+    return at::cross_entropy_loss(logits, wanted, {}, at::Reduction::None, nn::kNoClass, smoothing);
   };
   return (share * loss_each(target) + (1 - share) * loss_each(other)).sum();
+}
+
+// As at::cross_entropy_loss makes it of the rows' log_softmax and its loss without smoothing.
+at::Tensor smoothed_loss(const at::Tensor& rows, const at::Tensor& target, const at::Tensor& loss,
+                         double smoothing) {
+  const at::Tensor of_all = (-rows.sum(1)).masked_fill(target == nn::kNoClass, 0).sum();
+  return (1 - smoothing) * loss + of_all * (smoothing / static_cast<double>(rows.size(1)));
 }
 
 // As at::argmax: the first of the largest, and a NaN is larger than every number.
@@ -72,16 +81,18 @@ void check_logits(const at::Tensor& logits, const at::Tensor& target) {
               "end it with a flatten and a fully connected layer");
 }
 
-BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard) {
-  const at::Tensor sum = sum_of_losses(logits, target, shard);
+BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
+                        double smoothing) {
+  const at::Tensor sum = sum_of_losses(logits, target, shard, smoothing);
   return {sum, {sum.detach()}};
 }
 
 BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target,
-                          const std::vector<at::Tensor>& targets) {
+                          const std::vector<at::Tensor>& targets, double smoothing) {
   const at::Tensor logarithms = at::log_softmax(logits, 1);
-  const auto loss_from = [](const at::Tensor& rows, const at::Tensor& wanted) {
-    return at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass);
+  const auto loss_from = [smoothing](const at::Tensor& rows, const at::Tensor& wanted) {
+    at::Tensor loss = at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass);
+    return smoothing == 0 ? loss : smoothed_loss(rows, wanted, loss, smoothing);
   };
   BatchLoss loss{loss_from(logarithms, target),
                  logarithms.detach().chunk(static_cast<int64_t>(targets.size()))};

@@ -20,13 +20,14 @@ struct BatchLoss {
 void check_logits(const at::Tensor& logits, const at::Tensor& target);
 
 /// The loss of one shard, with mixup if the shard has a second target. `target` is the shard's on the
-/// logits' device.
-BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard);
+/// logits' device. smoothing: UpdatePlan::label_smoothing.
+BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
+                        double smoothing);
 
 /// The loss of several shards of equal size in one batch. `target` is int64 [b], and `targets` are its parts.
 /// Each shard's part has the bits that it has alone.
 BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target,
-                          const std::vector<at::Tensor>& targets);
+                          const std::vector<at::Tensor>& targets, double smoothing);
 
 /// double [2 + values] on the device: loss, number of correct samples, and the batch norms' statistics, which
 /// may be undefined. The logits have no graph.

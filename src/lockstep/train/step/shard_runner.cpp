@@ -1,6 +1,7 @@
 #include "lockstep/train/step/shard_runner.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include <ATen/Functions.h>
@@ -59,6 +60,20 @@ void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& ro
 // the memory and leave no shards that another worker could take over.
 constexpr int64_t kSamplesTogether = 64;
 
+// Of the largest output of a layer in float32, for the samples that are evaluated at once. A network holds
+// about four such outputs at a time.
+constexpr int64_t kPieceBytes = int64_t{16} << 20;
+
+// A power of two, because kernels divide samples into blocks of 4 or 8; 0 without a layer graph, whose
+// outputs are known.
+int64_t samples_of_piece(const nn::Instance& instance) {
+  int64_t largest = 0;
+  for (const nn::InstanceLayer& layer : instance.layers) largest = std::max(largest, layer.output_count);
+  if (largest == 0) return 0;
+  const auto fitting = static_cast<uint64_t>(kPieceBytes / (largest * static_cast<int64_t>(sizeof(float))));
+  return static_cast<int64_t>(std::bit_floor(std::max<uint64_t>(1, fitting)));
+}
+
 at::Tensor widened(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
 }
@@ -87,6 +102,8 @@ ShardRunnerOptions shard_runner_options(const Plan& plan) {
           .accumulate = plan.step.accumulate,
           .seed = plan.step.seed,
           .kernels = plan.step.kernels,
+          .label_smoothing = plan.update.label_smoothing,
+          .detect_anomaly = plan.record.detect_anomaly,
           .padded_left = plan.data.format.padding == data::PaddingSide::left,
           .frozen_layers = plan.network.keep_features ? static_cast<size_t>(plan.network.frozen_layers) : 0};
 }
@@ -98,7 +115,9 @@ ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_),
       layers_keep_apart_(train::layers_keep_apart(own_.instance)),
-      recorded_(options_.recording, [this](RecordedPass& pass) { compute_recorded(pass); }) {}
+      piece_(samples_of_piece(own_.instance)),
+      recorded_(options_.recording, [this](RecordedPass& pass) { compute_recorded(pass); }),
+      anomalies_(options_.detect_anomaly ? std::make_unique<AnomalyWatch>(own_.instance) : nullptr) {}
 
 ShardRunner::~ShardRunner() {
   // The casts hold the weights, and after a stop nothing else drops them.
@@ -129,6 +148,20 @@ nn::SequenceOutput ShardRunner::output_of(NetworkCopy& copy, const data::Shard& 
   }
   check_logits(output.logits, shard.target);
   return output;
+}
+
+// Layers in evaluation mode compute each sample by itself.
+nn::SequenceOutput ShardRunner::output_in_pieces(const data::Shard& shard,
+                                                 const std::vector<at::Tensor>& hidden_state) {
+  if (piece_ == 0 || shard.count <= piece_ || !options_.format.device.is_cpu() || shard.lengths.defined() ||
+      shard.input.defined())
+    return output_of(own_, shard, hidden_state);
+  std::vector<at::Tensor> logits;
+  for (int64_t begin = 0; begin < shard.count; begin += piece_) {
+    const Range part{begin, std::min(begin + piece_, shard.count)};
+    logits.push_back(output_of(own_, part_of_shard(shard, part), {}).logits);
+  }
+  return {.logits = at::cat(logits)};
 }
 
 void ShardRunner::hand_over_early(TakeGradient take) {
@@ -180,7 +213,7 @@ void ShardRunner::compute_recorded(RecordedPass& pass) {
     const at::Tensor logits = own_.instance.forward(pass.input);
     check_logits(logits, pass.target);
     wide = widened(logits);
-    loss = nn::cross_entropy_sum(wide, pass.target);
+    loss = loss_of_shard(wide, pass.target, {}, options_.label_smoothing).sum;
   }
   pass.unread = unread_of(loss.detach(), wide.detach(), pass.target, own_.norms.statistics());
   loss.backward(pass.scale);
@@ -198,6 +231,8 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
   const auto start = std::chrono::steady_clock::now();
   const data::Shard& own = pass.samples;
   const auto shards = static_cast<int64_t>(results.size());
+  const bool watched = anomalies_ != nullptr && &pass.copy == &own_;
+  if (watched) anomalies_->begin({pass.step, own.index, options_.precision != Precision::fp16_mixed});
   const at::Tensor target = own.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
   const std::vector<at::Tensor> targets = target.chunk(shards);
   BatchLoss loss;
@@ -211,7 +246,8 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
         autocast(pass.copy.instance.layers.empty() ? WeightCasts::renew : WeightCasts::keep);
     const nn::SequenceOutput output = output_of(pass.copy, own, pass.hidden_state);
     wide = widened(output.logits);
-    loss = shards == 1 ? loss_of_shard(wide, target, own) : loss_of_several(wide, target, targets);
+    loss = shards == 1 ? loss_of_shard(wide, target, own, options_.label_smoothing)
+                       : loss_of_several(wide, target, targets, options_.label_smoothing);
     append_rows(results.front().hidden_state, output.hidden_state);
   }
   pass.turn = {};  // all random numbers are drawn
@@ -228,6 +264,7 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
   if (watch_ != nullptr) watch_->set_on(take_early_ != nullptr && pass.is_last);
   loss.sum.backward(at::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, pass.target_count)),
                              loss.sum.options()));
+  if (watched) anomalies_->check_gradients();
   results.front().forward_seconds += seconds_between(start, middle);
   results.front().backward_seconds += seconds_since(middle);
 }
@@ -257,8 +294,8 @@ kernels::ShardsTogether ShardRunner::begin_together(int64_t shards) {
 }
 
 bool ShardRunner::may_go_together(const data::Shard& shard) const {
-  return layers_keep_apart_ && options_.accumulate == 1 && !shard.mixed_target.defined() &&
-         !shard.class_weights.defined() && !shard.input.defined();
+  return layers_keep_apart_ && anomalies_ == nullptr && options_.accumulate == 1 &&
+         !shard.mixed_target.defined() && !shard.class_weights.defined() && !shard.input.defined();
 }
 
 void ShardRunner::probe(const data::Shard& shard) {
@@ -310,7 +347,7 @@ ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
                                   const std::vector<at::Tensor>& hidden_state) {
   const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
-  nn::SequenceOutput output = output_of(own_, shard, hidden_state);
+  nn::SequenceOutput output = output_in_pieces(shard, hidden_state);
   const at::Tensor wide = widened(output.logits);
   ShardResult result;
   result.count = shard.count;

@@ -20,6 +20,7 @@
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/anomaly_watch.h"
 #include "lockstep/train/step/autocast_scope.h"
 #include "lockstep/train/step/gradient_watch.h"
 #include "lockstep/train/step/network_copy.h"
@@ -44,6 +45,8 @@ struct ShardRunnerOptions {
   int64_t accumulate = 1;  ///< pieces of each shard
   int64_t seed = 0;
   Kernels kernels = Kernels::auto_;
+  double label_smoothing = 0;
+  bool detect_anomaly = false;
   bool padded_left = false;  ///< sequences
   size_t frozen_layers = 0;  ///< above 0: the `input` of a shard is the output of this many first layers
                              ///< (features())
@@ -109,7 +112,8 @@ class ShardRunner {
   std::vector<at::Tensor> gradients() const { return own_.gradients(); }
 
   /// Forward only, in evaluation mode. `logits`, if given, receives [b,classes] (or [b,classes,T]) in float32
-  /// or float64.
+  /// or float64. Images go through a layer graph on a CPU in pieces whose size depends on the network alone,
+  /// so that a large shard needs no more memory than a small one.
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr,
                        const std::vector<at::Tensor>& hidden_state = {});
 
@@ -152,18 +156,21 @@ class ShardRunner {
   void train_pass(Pass pass, const kernels::ShardsTogether& together, std::span<ShardResult> results);
   nn::SequenceOutput output_of(NetworkCopy& copy, const data::Shard& shard,
                                const std::vector<at::Tensor>& hidden_state);
+  nn::SequenceOutput output_in_pieces(const data::Shard& shard, const std::vector<at::Tensor>& hidden_state);
 
   NetworkCopy own_;
   ShardRunnerOptions options_;
   device::RandomScope random_;
   kernels::DirectConvolutions convolutions_;
   const bool layers_keep_apart_;  // each layer keeps shards apart, as far as is known without its inputs
+  const int64_t piece_;           // samples that go through the network at once in evaluation; 0: all
   RecordedShards recorded_;
   std::map<int64_t, bool> kept_apart_;              // whether all layers did, by the samples of a shard
   std::optional<kernels::NormGroups> norm_groups_;  // of the next train()
   double loss_scale_ = 1;
-  TakeGradient take_early_;               // of the next train()
-  std::unique_ptr<GradientWatch> watch_;  // made at the first hand_over_early()
+  TakeGradient take_early_;                  // of the next train()
+  std::unique_ptr<GradientWatch> watch_;     // made at the first hand_over_early()
+  std::unique_ptr<AnomalyWatch> anomalies_;  // of own_; null: not wanted
 };
 
 }  // namespace lockstep::train

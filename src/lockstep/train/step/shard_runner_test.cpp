@@ -88,6 +88,30 @@ TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
   }
 }
 
+// 64 channels of 28x28 in float32 are 196 KB, of which 64 samples fit into a piece.
+TEST(ShardRunner, ALargeShardIsEvaluatedInPieces) {
+  at::set_num_threads(1);
+  TrainedNetworkCopy trained(nn::read_network(Json::parse(R"([
+    {"type":"conv2d","filters":64,"kernel":3,"padding":1}, {"type":"batch_norm"}, {"type":"relu"},
+    {"type":"global_average_pool"}, {"type":"flatten"}, {"type":"linear","features":"classes"}])"),
+                                              "wide_images"));
+  trained.runner.begin_evaluation();
+  const data::Shard shard = shards_of(1, 150).front();
+  at::Tensor whole;
+  const ShardResult result = trained.runner.evaluate(shard, &whole);
+  EXPECT_EQ(result.count, 150);
+  EXPECT_EQ(whole.sizes(), (at::IntArrayRef{150, 10}));
+  for (const int64_t begin : {0, 64, 128}) {
+    const int64_t count = std::min<int64_t>(64, 150 - begin);
+    at::Tensor piece;
+    trained.runner.evaluate({.images = shard.images.narrow(0, begin, count),
+                             .target = shard.target.narrow(0, begin, count),
+                             .count = count},
+                            &piece);
+    EXPECT_TRUE(at::equal(piece, whole.narrow(0, begin, count))) << begin;
+  }
+}
+
 TEST(ShardRunner, OneShardAtATimeWhereTheEngineComputesOrShardsAreLarge) {
   at::set_num_threads(1);
   const auto most_together = [](TrainedNetworkCopy trained, int64_t samples) {
@@ -145,6 +169,46 @@ TEST(ShardRunner, IsGoneWithItsWeights) {
     }
     EXPECT_TRUE(weight.expired()) << name;
   }
+}
+
+// What --detect-anomaly says of one shard, all of class 1, after `spoil` has changed the weights.
+std::string anomaly_of(const std::function<void(nn::Instance&)>& spoil) {
+  TrainedNetworkCopy trained("lenet", {.detect_anomaly = true});
+  {
+    const torch::NoGradGuard no_grad;
+    spoil(trained.instance);
+  }
+  data::Shard shard = shards_of(3, 4)[2];
+  shard.target.fill_(1);
+  try {
+    trained.runner.train(shard, /*target_count=*/1, /*step=*/6);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+at::Tensor parameter_of(const nn::Instance& instance, const std::string& name) {
+  return instance.module->named_parameters()[name];
+}
+
+TEST(ShardRunner, AnAnomalyIsNamedWithItsLayerAndShard) {
+  EXPECT_EQ(anomaly_of([](nn::Instance&) {}), "");
+  EXPECT_EQ(anomaly_of([](nn::Instance& lenet) { parameter_of(lenet, "2.weight")[0][0][0][0] = NAN; }),
+            "forward of layer \"2\" is the first that gave values that are NaN in step 7, in shard 2");
+}
+
+// Small outputs and huge weights: the logits are finite, and their gradient times the weights is not.
+TEST(ShardRunner, AnAnomalyOfBackwardIsNamedWithTheLayerThatGaveIt) {
+  const std::string found = anomaly_of([](nn::Instance& lenet) {
+    parameter_of(lenet, "5.weight").zero_();
+    parameter_of(lenet, "5.bias").fill_(1e-30);
+    for (int64_t label = 0; label < 10; ++label)
+      parameter_of(lenet, "7.weight")[label].fill_(label % 2 == 0 ? 3e38 : -3e38);
+  });
+  EXPECT_EQ(
+      found,
+      "backward of layer \"7\" is the first that gave gradients that are infinite in step 7, in shard 2");
 }
 
 }  // namespace

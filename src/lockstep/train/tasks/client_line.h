@@ -1,5 +1,5 @@
-// Commands from a client to rank 0 of a training in other processes of this machine: stop, end the run, and
-// an observer's answers.
+// Commands from a client to rank 0 of a training in other processes: stop, end the run, and an observer's
+// answers.
 #pragma once
 
 #include <condition_variable>
@@ -8,8 +8,10 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "lockstep/base/descriptor.h"
+#include "lockstep/pool/future.h"
+#include "lockstep/pool/worker.h"
 #include "lockstep/record/event.h"
 
 namespace lockstep::train {
@@ -17,33 +19,32 @@ namespace lockstep::train {
 /// The client's end. Any thread may call any member.
 class ClientLine {
  public:
-  /// Throws io.
-  ClientLine();
-  /// The path with which rank 0 opens its end.
-  std::string path() const;
-  void stop() const { say('s'); }
-  void enough() const { say('e'); }
-  void answer(record::Control control) const { say(control == record::Control::stop ? 'n' : 'y'); }
+  /// To the call that trains. What was said before is said now.
+  void connect(const pool::AnyFuture& call);
+  void stop() { say("stop"); }
+  void enough() { say("enough"); }
+  void answer(record::Control control) { say(control == record::Control::stop ? "no" : "yes"); }
 
  private:
-  void say(char word) const;
-  Descriptor read_, write_;
+  void say(const char* word);
+
+  std::mutex mutex_;
+  std::optional<pool::AnyFuture> call_;
+  std::vector<std::string> waiting_;
 };
 
 /// Rank 0's end. Must not be moved.
 class RankLine {
  public:
-  /// Throws not_found, io.
-  explicit RankLine(const std::string& path);
+  explicit RankLine(const pool::Worker& worker);
   std::stop_token stop() const { return stop_.get_token(); }
   std::stop_token enough() const { return enough_.get_token(); }
   /// Waits for the observer's next answer; `go` after a stop.
   record::Control answer(const std::stop_token& stop);
 
  private:
-  void listen(const std::stop_token& end);
+  void take(const std::string& word);
 
-  OpenFile file_;
   std::stop_source stop_, enough_;
   std::mutex mutex_;
   std::condition_variable_any changed_;

@@ -41,6 +41,21 @@ std::string text_of(Options options) {
   return lockstep::to_json(options).dump();
 }
 
+SentDataset sent(const data::SharedDataset& dataset, const pool::Pool& pool) {
+  if (pool.is_on_this_machine()) return {.path = dataset.path()};
+  const std::string bytes = dataset.bytes();
+  const at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::copy(bytes.begin(), bytes.end(), tensor.mutable_data_ptr<uint8_t>());
+  return {.bytes = tensor};
+}
+
+data::Dataset opened(const SentDataset& dataset) {
+  if (!dataset.bytes.defined() || dataset.bytes.numel() == 0) return data::open_shared(dataset.path);
+  const at::Tensor bytes = dataset.bytes.contiguous();
+  return data::open_shared_bytes(
+      {reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()), static_cast<size_t>(bytes.numel())});
+}
+
 // For fit, which makes the weights itself.
 TrainedNetwork as_order(const nn::Network& network) {
   TrainedNetwork order;
@@ -75,9 +90,9 @@ ProcessAnswer answer_of(const Result& result) {
 ProcessAnswer fit_here(pool::Worker& worker, const ProcessOrder& order, const nn::Network& own) {
   TrainingRequest request;
   request.folder = order.folder;
-  request.dataset = data::open_shared(order.dataset);
-  request.validation = data::open_shared(order.validation);
-  request.test = data::open_shared(order.test);
+  request.dataset = opened(order.dataset);
+  request.validation = opened(order.validation);
+  request.test = opened(order.test);
   request.given = order.given;
   if (!order.network.name.empty())
     request.network = order.network.graph.empty()
@@ -85,7 +100,7 @@ ProcessAnswer fit_here(pool::Worker& worker, const ProcessOrder& order, const nn
                           : nn::read_network(Json::parse(order.network.graph), order.network.name);
   std::optional<RankLine> line;
   if (worker.rank() == 0) {
-    line.emplace(order.line);
+    line.emplace(worker);
     request.stop = line->stop();
     request.enough = line->enough();
     if (order.heard)
@@ -109,7 +124,7 @@ at::Tensor scores_of(const std::vector<Prediction>& predictions, int64_t classes
 // The observer, the listener and the progress of a run, at the client.
 class Listeners {
  public:
-  Listeners(const TrainingRequest& request, const Options& options, const ClientLine& line)
+  Listeners(const TrainingRequest& request, const Options& options, ClientLine& line)
       : request_(request), line_(line) {
     if (request.console)
       view_ = view::progress(stdout, {.plot = options.plot,
@@ -150,7 +165,7 @@ class Listeners {
   }
 
   const TrainingRequest& request_;
-  const ClientLine& line_;
+  ClientLine& line_;
   std::unique_ptr<view::View> view_;
   mutable std::mutex mutex_;
   std::exception_ptr failure_;
@@ -195,7 +210,7 @@ at::Tensor values_of(const pool::Pool& pool, const ProcessOrder& order, const Op
 
 ProcessAnswer do_order(pool::Worker& worker, const ProcessOrder& order, const nn::Network& own) {
   if (order.kind == OrderKind::fit) return fit_here(worker, order, own);
-  const data::Dataset dataset = data::open_shared(order.dataset);
+  const data::Dataset dataset = opened(order.dataset);
   const Model model = model_of(order.network, own);
   ProcessAnswer answer;
   if (order.kind == OrderKind::predict) {
@@ -222,22 +237,22 @@ Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, 
     throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot train on a pool of processes",
                 "open a pool of threads, or leave out --execution parallel");
   const data::SharedDataset dataset(request.dataset), validation(request.validation), test(request.test);
-  const ClientLine line;
+  ClientLine line;
   Listeners listeners(request, options, line);
   const pool::DataQueue<SentEvent> queue([&](const SentEvent& sent) { listeners.take(sent); });
   const ProcessOrder order{.kind = OrderKind::fit,
                            .options = text_of(options),
                            .folder = request.folder.string(),
-                           .dataset = dataset.path(),
-                           .validation = validation.path(),
-                           .test = test.path(),
+                           .dataset = sent(dataset, pool),
+                           .validation = sent(validation, pool),
+                           .test = sent(test, pool),
                            .given = request.given,
-                           .line = line.path(),
                            .observed = request.observer != nullptr,
                            .heard = listeners.any(),
                            .layer = {},
                            .network = as_order(request.network)};
   const auto future = start(pool, order, {.workers = options.workers, .queue = queue});
+  line.connect(future);
   const std::stop_callback stop(request.stop, [&] { line.stop(); });
   const std::stop_callback enough(request.enough, [&] { line.enough(); });
   ProcessAnswer answer;
@@ -268,7 +283,7 @@ std::vector<Prediction> predict_on_processes(const pool::Pool& pool, const Model
   const data::SharedDataset shared(dataset);
   const ProcessOrder order{.kind = OrderKind::predict,
                            .options = text_of(options),
-                           .dataset = shared.path(),
+                           .dataset = sent(shared, pool),
                            .network = trained_network(model)};
   const at::Tensor scores = values_of(pool, order, options, stop);
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
@@ -289,7 +304,7 @@ at::Tensor layer_outputs_on_processes(const pool::Pool& pool, const Model& model
   const data::SharedDataset shared(dataset);
   const ProcessOrder order{.kind = OrderKind::layer,
                            .options = text_of(options),
-                           .dataset = shared.path(),
+                           .dataset = sent(shared, pool),
                            .layer = layer,
                            .network = trained_network(model)};
   return values_of(pool, order, options, stop);

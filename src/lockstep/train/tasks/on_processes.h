@@ -20,16 +20,25 @@ namespace lockstep::train {
 enum class OrderKind { fit, predict, layer };
 constexpr std::array<const char*, 3> enum_names(OrderKind) { return {"fit", "predict", "layer"}; }
 
-/// A request to the workers. Datasets are given as SharedDataset::path.
+/// A data::SharedDataset: its path for the processes of this machine, its bytes for those of others.
+struct SentDataset {
+  std::string path{};
+  at::Tensor bytes{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("path", self.path, "");
+    field("bytes", self.bytes, "");
+  };
+};
+
+/// A request to the workers.
 struct ProcessOrder {
   OrderKind kind = OrderKind::fit;
   std::string options{};
   std::string folder{};
-  std::string dataset{};
-  std::string validation{};
-  std::string test{};
+  SentDataset dataset{};
+  SentDataset validation{};
+  SentDataset test{};
   std::vector<std::string> given{};
-  std::string line{};
   bool observed = false;
   bool heard = false;
   std::string layer{};
@@ -42,7 +51,6 @@ struct ProcessOrder {
     field("validation", self.validation, "");
     field("test", self.test, "");
     field("given", self.given, "TrainingRequest::given");
-    field("line", self.line, "ClientLine::path");
     field("observed", self.observed, "the client has an observer");
     field("heard", self.heard, "the client has a listener");
     field("layer", self.layer, "");

@@ -11,6 +11,7 @@ int64_t Schedule::epoch_of(int64_t step) const {
 }
 
 double Schedule::at(int64_t step) const {
+  if (test.steps > 0) return test.rate_at(step);
   double rate = learning_rate;
   switch (kind) {
     case ScheduleKind::constant:
@@ -31,11 +32,11 @@ double Schedule::at(int64_t step) const {
   return rate;
 }
 
-Schedule schedule_of(const Plan& plan, double factor) {
+Schedule schedule_of(const Plan& plan, double learning_rate) {
   const UpdatePlan& update = plan.update;
   const LengthPlan& length = plan.length;
   return {.kind = update.lr_schedule,
-          .learning_rate = update.learning_rate * factor,
+          .learning_rate = learning_rate,
           .drop_factor = update.lr_drop_factor,
           .drop_period = update.lr_drop_period,
           .steps_per_epoch = length.steps_per_epoch,

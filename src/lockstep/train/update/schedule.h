@@ -5,6 +5,7 @@
 
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
+#include "lockstep/train/update/rate_test.h"
 
 namespace lockstep::train {
 
@@ -18,6 +19,7 @@ struct Schedule {
   int64_t first_step = 0;       ///< piecewise: the first step of epoch `first_epoch`
   int64_t first_epoch = 0;
   int64_t warmup_steps = 0;  ///< before this step the rate is multiplied by (step + 1) / warmup_steps
+  RateTest test = {};        ///< with steps: the rates are those of the test, and nothing else counts
 
   /// The learning rate of step `step`, counted from 0 over the whole run.
   double at(int64_t step) const;
@@ -26,7 +28,7 @@ struct Schedule {
   int64_t epoch_of(int64_t step) const;
 };
 
-/// The plan's schedule; `factor` multiplies its learning rate.
-Schedule schedule_of(const Plan& plan, double factor);
+/// The plan's schedule, with this learning rate in place of the plan's.
+Schedule schedule_of(const Plan& plan, double learning_rate);
 
 }  // namespace lockstep::train

@@ -8,7 +8,8 @@
 
 namespace lockstep::view {
 
-/// One svg element: accuracy, loss and learning rate against steps.
-std::string draw_curves(const History& history, const PageColours& colours = {});
+/// One svg element: accuracy, loss and learning rate against steps. `id` begins the ids in it, where a page
+/// has several.
+std::string draw_curves(const History& history, const PageColours& colours = {}, const std::string& id = {});
 
 }  // namespace lockstep::view

@@ -102,10 +102,9 @@ void draw_axes(Drawing& drawing, const Panel& panel, std::string_view title, boo
 }
 
 void begin_clip(Drawing& drawing, const Panel& panel) {
-  const std::string id = panel.id;
-  drawing.raw("<clipPath id=\"" + id + "\">");
+  drawing.raw("<clipPath id=\"" + panel.id + "\">");
   drawing.rectangle(kPlotLeft, panel.top - 2, kPlotRight - kPlotLeft + 2, panel.height + 4, "none");
-  drawing.raw("</clipPath>\n<g clip-path=\"url(#" + id + ")\">\n");
+  drawing.raw("</clipPath>\n<g clip-path=\"url(#" + panel.id + ")\">\n");
 }
 
 }  // namespace lockstep::view

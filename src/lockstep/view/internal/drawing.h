@@ -56,7 +56,7 @@ class Drawing {
 
 /// The position of a plot on the page, and the ranges of its axes.
 struct Panel {
-  const char* id;
+  std::string id;
   double top;
   double height;
   Axis x;

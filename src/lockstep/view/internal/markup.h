@@ -10,7 +10,4 @@ namespace lockstep::view {
 /// and control characters become U+FFFD; line breaks and tabs become blanks.
 std::string escaped(std::string_view text);
 
-/// RFC 4648, with padding.
-std::string as_base64(std::string_view bytes);
-
 }  // namespace lockstep::view

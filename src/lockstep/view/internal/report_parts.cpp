@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/base/base64.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/markup.h"
 

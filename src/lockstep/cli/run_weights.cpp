@@ -1,0 +1,26 @@
+#include "lockstep/cli/run_weights.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/train/loop/checkpoint.h"
+
+namespace lockstep::cli {
+
+std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
+  if (std::filesystem::is_regular_file(path))
+    return RunWeights{nn::read_safetensors(path).tensors, "the weights"};
+  const record::RunPaths paths{path};
+  if (!std::filesystem::exists(paths.events())) {
+    throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
+                "name a run's --output folder, or a .safetensors file");
+  }
+  if (std::filesystem::exists(paths.weights()))
+    return RunWeights{nn::read_safetensors(paths.weights()).tensors, "the final weights"};
+  if (const auto checkpoint = train::last_checkpoint(path))
+    return RunWeights{nn::read_safetensors(checkpoint->folder / paths.weights().filename()).tensors,
+                      "the weights after step " + with_commas(checkpoint->state.step)};
+  return std::nullopt;
+}
+
+}  // namespace lockstep::cli

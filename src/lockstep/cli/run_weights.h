@@ -1,0 +1,21 @@
+// The weights of a run folder or of a file, for commands that look at them.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "lockstep/nn/safetensors.h"
+
+namespace lockstep::cli {
+
+struct RunWeights {
+  nn::NamedTensors tensors{};
+  std::string name{};  ///< "the final weights", "the weights after step 300"
+};
+
+/// Those of a safetensors file, the final ones of a run, or those of its last checkpoint; nothing if it has
+/// none yet. Throws not_found for what is neither.
+std::optional<RunWeights> read_run_weights(const std::filesystem::path& path);
+
+}  // namespace lockstep::cli

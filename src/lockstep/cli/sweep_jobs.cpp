@@ -1,0 +1,134 @@
+#include "lockstep/cli/sweep_jobs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
+#include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/job_places.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/cluster/submitted_job.h"
+#include "lockstep/jobs/local_queue.h"
+#include "lockstep/jobs/surroundings.h"
+#include "lockstep/sweep/engine.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRunnerVerb = "sweep-runner";
+
+cluster::NamedProfile profile_of(const sweep::SweepSpec& spec) {
+  cluster::NamedProfile found = cluster::Profiles::of_user().find(spec.options.profile);
+  if (!found.profile.login.empty())
+    throw Error(ErrorCode::invalid_option,
+                "the profile " + quote(found.name) + " is on " + found.profile.login +
+                    ", and a sweep's jobs write into its folder here",
+                "start the sweep there");
+  // Each job has a trial at a time, on one machine.
+  found.profile.nodes = 1;
+  found.profile.workers = 1;
+  found.profile.cores = spec.options.workers;
+  return found;
+}
+
+std::vector<std::string> known_jobs(const sweep::SweepPaths& paths) {
+  std::error_code none;
+  if (!fs::exists(paths.jobs(), none)) return {};
+  constexpr int64_t kMostBytes = 1 << 20;
+  return parse_json(read_file(paths.jobs(), kMostBytes)).get<std::vector<std::string>>();
+}
+
+jobs::JobPaths make_runner_job(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec,
+                               const cluster::NamedProfile& profile) {
+  const bool is_local = profile.profile.scheduler == "local";
+  jobs::JobSpec job{.name = "sweep-" + paths.folder.filename().string(),
+                    .command = {is_local ? runner_program().front() : profile.profile.program, kRunnerVerb,
+                                fs::absolute(paths.folder).string()},
+                    .working_folder = spec.working_folder,
+                    .profile = profile.name,
+                    .scheduler = profile.profile.scheduler,
+                    .host = host_name(),
+                    .workers = is_local ? spec.options.workers : 1,
+                    .requeue = true,
+                    .submitted = now_seconds()};
+  const jobs::Surroundings surroundings = jobs::surroundings_here({});
+  job.secrets = surroundings.secrets;
+  const jobs::Fill fill = [&](const jobs::JobPaths& hidden) {
+    jobs::write_variables(hidden, surroundings);
+    if (!is_local) jobs::write_file_quick(hidden.profile(), to_json(profile.profile).dump(2) + "\n");
+  };
+  return jobs::make_job(jobs::jobs_folder(), job, fill);
+}
+
+}  // namespace
+
+int64_t jobs_of_sweep(const sweep::SweepSpec& spec) {
+  const cluster::Profile profile = cluster::Profiles::of_user().find(spec.options.profile).profile;
+  (void)profile_of(spec);
+  if (spec.options.trials > 0) return spec.options.trials;
+  const bool is_local = profile.scheduler == "local";
+  const int64_t workers = is_local && profile.workers == 0
+                              ? jobs::LocalQueue(jobs::jobs_folder()).limits().workers
+                              : cluster::ranks_of(profile);
+  return std::max<int64_t>(1, workers / spec.options.workers);
+}
+
+std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec) {
+  const cluster::NamedProfile profile = profile_of(spec);
+  const cluster::Place place{.profile = profile.profile, .runner = runner_program()};
+  const fs::path root = jobs::jobs_folder();
+  std::vector<std::string> ids = known_jobs(paths);
+  for (const std::string& id : ids) {
+    try {
+      const jobs::JobPaths job = jobs::find_job(root, id);
+      const jobs::JobSpec known = jobs::read_spec(job);
+      // A kill between making a job and submitting it leaves it without an id.
+      if (!cluster::requeue_job(job, place.runner) && cluster::submitted_id(job, known).empty())
+        cluster::submit_jobs({job}, place);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::not_found) throw;
+    }
+  }
+  std::erase_if(ids, [&](const std::string& id) { return !fs::exists(root / id); });
+  const int64_t wanted = jobs_of_sweep(spec);
+  const jobs::LocalQueue::Making sign{jobs::LocalQueue(root)};
+  std::vector<jobs::JobPaths> made;
+  while (static_cast<int64_t>(ids.size()) < wanted) {
+    made.push_back(make_runner_job(paths, spec, profile));
+    ids.push_back(made.back().id());
+  }
+  write_file_atomic(paths.jobs(), Json(ids).dump() + "\n");
+  if (!made.empty()) cluster::submit_jobs(made, place);
+  wake_local_queue(root);
+  return ids;
+}
+
+int run_sweep_runner(const Call& call, Console& console) {
+  const sweep::SweepPaths paths{call.words.front()};
+  sweep::SweepSpec spec = sweep::read_spec(paths);
+  spec.options.trials = 1;
+  StopSignals signals("stopping: the trial saves what it has\n");
+  const std::string program = fs::read_symlink("/proc/self/exe").string();
+  const sweep::SweepEnd end = sweep::run_sweep(
+      paths, spec,
+      {.lockstep = program,
+       .cores = spec.options.workers,
+       .memory = parse_bytes(spec.options.memory).value_or(0),
+       .shared = true,
+       .stop = signals.token(),
+       .report = [&](const sweep::Trial& trial, const std::string& note) {
+         console.print("trial " + std::to_string(trial.number) + "  " +
+                       (note.empty() ? enum_names(trial.state)[static_cast<size_t>(trial.state)] : note) +
+                       "\n");
+       }});
+  console.print(end.is_complete ? "the sweep is complete\n" : "stopped\n");
+  return signals.signal() == 0 ? 0 : kSignalStatus + signals.signal();
+}
+
+}  // namespace lockstep::cli

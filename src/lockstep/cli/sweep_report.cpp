@@ -1,0 +1,122 @@
+#include "lockstep/cli/sweep_report.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/report.h"
+#include "lockstep/cli/sweep_table.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/follower.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/state.h"
+#include "lockstep/view/sweep_page.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr size_t kChosen = 5;
+constexpr size_t kMostPoints = 60;  // of a trial's training curve
+
+// The trials that are asked for, or the best that have a result.
+std::vector<const sweep::Row*> chosen_trials(const sweep::Table& table,
+                                             const std::vector<std::string>& asked) {
+  std::vector<const sweep::Row*> rows;
+  for (const std::string& word : asked) {
+    const auto number = parse_number<int64_t>(word);
+    const auto row = std::find_if(table.rows.begin(), table.rows.end(),
+                                  [&](const sweep::Row& one) { return number && one.trial == *number; });
+    if (row == table.rows.end())
+      throw Error(ErrorCode::not_found, "the sweep has no trial " + quote(word),
+                  "lockstep sweep show lists them");
+    rows.push_back(&*row);
+  }
+  if (!asked.empty()) return rows;
+  for (const sweep::Row* row : chosen_rows(table, {.limit = kChosen, .sort = "result"})) {
+    if (row->value) rows.push_back(row);
+  }
+  return rows;
+}
+
+// Adds a value, or replaces what an attempt before a kill has logged of its step and later ones.
+void add_point(view::TrialCurve& curve, int64_t step, double value) {
+  while (!curve.points.empty() && curve.points.back().first >= step) curve.points.pop_back();
+  if (std::isfinite(value)) curve.points.emplace_back(step, value);
+}
+
+// At most kMostPoints means of neighbours: single steps vary much.
+view::TrialCurve smoothed(const view::TrialCurve& curve) {
+  view::TrialCurve smooth{.trial = curve.trial};
+  const size_t together = curve.points.size() / kMostPoints + 1;
+  for (size_t at = 0; at < curve.points.size(); at += together) {
+    const size_t end = std::min(curve.points.size(), at + together);
+    double sum = 0;
+    for (size_t i = at; i < end; ++i) sum += curve.points[i].second;
+    smooth.points.emplace_back(curve.points[end - 1].first, sum / static_cast<double>(end - at));
+  }
+  return smooth;
+}
+
+// Accuracies or losses of all trials: on held-out samples, or while training where no trial was validated
+// twice.
+void add_curves(const sweep::SweepPaths& paths, view::SweepPage& page) {
+  const bool is_loss = lower(page.table.spec.metric()).find("loss") != std::string::npos;
+  const std::string name = is_loss ? "loss" : "accuracy";
+  std::vector<view::TrialCurve> held_out, training;
+  bool is_curve = false;
+  for (const sweep::Row& row : page.table.rows) {
+    if (!record::holds_run(paths.trial(row.trial))) continue;
+    view::TrialCurve validations{.trial = row.trial}, steps = validations;
+    record::Follower(paths.trial(row.trial)).read_all([&](const record::Event& event) {
+      if (event.kind == "validation") add_point(validations, event.step, record::number(event, name));
+      if (event.kind == "step") add_point(steps, event.step, record::number(event, name));
+    });
+    is_curve = is_curve || validations.points.size() > 1;
+    if (!validations.points.empty()) held_out.push_back(std::move(validations));
+    if (!steps.points.empty()) training.push_back(smoothed(steps));
+  }
+  page.curve_name = is_curve ? "held-out " + name : "training " + name;
+  page.curves = is_curve ? std::move(held_out) : std::move(training);
+}
+
+view::ChosenTrial chosen_trial(const sweep::SweepPaths& paths, const sweep::Table& table,
+                               const sweep::Row& row) {
+  view::ChosenTrial chosen{.trial = row.trial, .command = command_text(table, row)};
+  chosen.report.run = paths.trial(row.trial).string();
+  return chosen;
+}
+
+}  // namespace
+
+bool is_sweep(const std::filesystem::path& folder) {
+  std::error_code none;
+  return std::filesystem::exists(sweep::SweepPaths{folder}.spec(), none);
+}
+
+std::filesystem::path write_sweep_report(const std::filesystem::path& folder, const ReportOptions& asked,
+                                         const train::Options& options, Console& console) {
+  const sweep::SweepPaths paths{folder};
+  view::SweepPage page{.sweep = folder.string(), .table = sweep::read_table(paths)};
+  page.importances = sweep::importances(page.table);
+  page.parallel = sweep::parallel_coordinates(page.table);
+  add_curves(paths, page);
+  for (const sweep::Row* row : chosen_trials(page.table, asked.trials)) {
+    view::ChosenTrial one = chosen_trial(paths, page.table, *row);
+    const record::RunPaths run{paths.trial(row->trial)};
+    std::error_code none;
+    if (record::holds_run(run.folder)) one.report.events = record::read_events(run.folder);
+    if (std::filesystem::exists(run.weights(), none)) {
+      add_judgement(one.report, {.run_folder = run.folder, .asked = asked, .options = options}, console);
+    } else if (page.table.spec.trains()) {
+      one.report.not_judged = "the trial has no weights (--keep-weights)";
+    }
+    page.chosen.push_back(std::move(one));
+  }
+  const std::filesystem::path file =
+      asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
+  write_file_atomic(file, view::sweep_page(page));
+  return file;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,306 @@
+#include "lockstep/cli/sweep_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/sweep/engine.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr int kMilliseconds = 1000;  // between two looks at the sweep's files
+constexpr int kHeadLines = 1;
+constexpr int kFootLines = 3;
+constexpr const char* kKeys =
+    "↑↓ trial   s stop it   r restart it   n note   o O sort   / filter   S stop the sweep   q quit";
+
+// Keys arrive at once and are not shown. The terminal is as before when this ends.
+class RawTerminal {
+ public:
+  RawTerminal() : is_set_(::tcgetattr(STDIN_FILENO, &before_) == 0) {
+    if (!is_set_) return;
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+  }
+  ~RawTerminal() {
+    if (is_set_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+ private:
+  termios before_{};
+  bool is_set_;
+};
+
+// The part of a line that fits.
+std::string cut(const std::string& line, int width) {
+  std::string text;
+  int used = 0;
+  for (size_t at = 0; at < line.size();) {
+    size_t end = at + 1;
+    while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) ++end;
+    const std::string letter = line.substr(at, end - at);
+    used += width_of(letter);
+    if (used > width) break;
+    text += letter;
+    at = end;
+  }
+  return text;
+}
+
+std::string marked(const std::string& line, int width) {
+  const std::string text = cut(line, width);
+  return "\033[7m" + text + std::string(static_cast<size_t>(std::max(0, width - width_of(text))), ' ') +
+         "\033[0m";
+}
+
+std::string next_column(const sweep::Table& table, const std::string& sort) {
+  const std::string now = sort.starts_with("-") ? sort.substr(1) : sort;
+  std::vector<std::string> names{"trial", "result", "state", "steps", "time"};
+  for (const sweep::Parameter& parameter : table.spec.space.parameters()) names.push_back(parameter.name);
+  const auto found = std::find(names.begin(), names.end(), now);
+  return found == names.end() || found + 1 == names.end() ? names.front() : *(found + 1);
+}
+
+class Watch {
+ public:
+  Watch(sweep::SweepPaths paths, const SweepRows& rows) : paths_(std::move(paths)) { view_.rows = rows; }
+
+  int run() {
+    StopSignals signals("");
+    const RawTerminal raw;
+    std::cout << "\033[?1049h\033[?25l" << std::flush;
+    std::string failed;
+    try {
+      look();
+      while (!signals.token().stop_requested() && !quits_) {
+        draw();
+        read_keys();
+        look();
+      }
+    } catch (const Error& error) {
+      failed = error.message();
+    }
+    std::cout << "\033[?25h\033[?1049l" << std::flush;
+    if (!failed.empty()) throw Error(ErrorCode::io, failed);
+    std::cout << sweep_table_text(table_, {.limit = 10, .sort = "result"}, 0) << std::flush;
+    return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  }
+
+ private:
+  void look() {
+    table_ = sweep::read_table(paths_);
+    if (was_going_on_ && !table_.is_going_on) view_.message = "the sweep does not go on; q quits";
+    was_going_on_ = table_.is_going_on;
+  }
+
+  void draw() {
+    winsize size{};
+    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+      size.ws_row = 24;
+      size.ws_col = 80;
+    }
+    std::string text = "\033[H";
+    const std::vector<std::string> lines = sweep_screen(table_, view_, size.ws_col, size.ws_row);
+    for (size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + "\033[K";
+    std::cout << text << "\033[J" << std::flush;
+  }
+
+  void read_keys() {
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    if (::poll(&input, 1, kMilliseconds) <= 0) return;
+    char bytes[64];
+    const ssize_t got = ::read(STDIN_FILENO, bytes, sizeof bytes);
+    if (got <= 0) quits_ = true;
+    const std::string keys(bytes, static_cast<size_t>(std::max<ssize_t>(0, got)));
+    for (size_t at = 0; at < keys.size(); ++at) {
+      const bool is_arrow = keys[at] == '\033' && at + 2 < keys.size() && keys[at + 1] == '[';
+      if (is_arrow) {
+        move(keys.substr(at + 2));
+        at += keys[at + 2] == '5' || keys[at + 2] == '6' ? 3 : 2;
+      } else if (!view_.prompt.empty()) {
+        type(keys[at]);
+      } else {
+        press(keys[at]);
+      }
+    }
+  }
+
+  void move(const std::string& code) {
+    const int by = code[0] == 'A' ? -1 : code[0] == 'B' ? 1 : code[0] == '5' ? -10 : code[0] == '6' ? 10 : 0;
+    const std::vector<const sweep::Row*> rows = chosen_rows(table_, view_.rows);
+    const auto now =
+        std::find_if(rows.begin(), rows.end(), [&](const auto* row) { return row->trial == view_.trial; });
+    if (rows.empty()) return;
+    const auto index = std::clamp<std::ptrdiff_t>((now == rows.end() ? 0 : now - rows.begin()) + by, 0,
+                                                  static_cast<std::ptrdiff_t>(rows.size()) - 1);
+    view_.trial = rows[static_cast<size_t>(index)]->trial;
+  }
+
+  void press(char key) {
+    view_.message.clear();
+    const std::string trial = std::to_string(view_.trial);
+    switch (key) {
+      case 'q':
+        quits_ = true;
+        break;
+      case 'k':
+        move("A");
+        break;
+      case 'j':
+        move("B");
+        break;
+      case 'o':
+        view_.rows.sort = next_column(table_, view_.rows.sort);
+        break;
+      case 'O':
+        reverse();
+        break;
+      case '/':
+        ask("filter: ", &Watch::filter, view_.rows.filter);
+        break;
+      case 'n':
+        ask("note of trial " + trial + ": ", &Watch::note, "");
+        break;
+      case 's':
+        ask("end trial " + trial + " with the result that it has? (y) ", &Watch::stop, "");
+        break;
+      case 'r':
+        ask("forget trial " + trial + " and start it again? (y) ", &Watch::restart, "");
+        break;
+      case 'S':
+        ask("stop the sweep? its trials are saved (y) ", &Watch::stop_sweep, "");
+        break;
+      default:
+        break;
+    }
+  }
+
+  void ask(std::string prompt, void (Watch::*then)(), std::string typed) {
+    view_.prompt = std::move(prompt);
+    view_.typed = std::move(typed);
+    then_ = then;
+  }
+
+  void type(char key) {
+    if (key == '\n' || key == '\r') {
+      view_.prompt.clear();
+      try {
+        (this->*then_)();
+      } catch (const Error& error) {
+        view_.message = error.message();
+      }
+    } else if (key == '\033') {
+      view_.prompt.clear();
+    } else if (key == '\177' || key == '\b') {
+      while (!view_.typed.empty() && (static_cast<unsigned char>(view_.typed.back()) & 0xC0) == 0x80)
+        view_.typed.pop_back();
+      if (!view_.typed.empty()) view_.typed.pop_back();
+    } else if (static_cast<unsigned char>(key) >= ' ') {
+      view_.typed += key;
+      if (view_.prompt.ends_with("(y) ")) type('\n');
+    }
+  }
+
+  void reverse() {
+    std::string& sort = view_.rows.sort;
+    sort = sort.starts_with("-") ? sort.substr(1) : "-" + sort;
+  }
+  bool agrees() const { return view_.typed == "y" || view_.typed == "Y"; }
+
+  void filter() {
+    const std::string before = std::exchange(view_.rows.filter, view_.typed);
+    try {
+      (void)chosen_rows(table_, view_.rows);
+    } catch (const Error&) {
+      view_.rows.filter = before;
+      throw;
+    }
+  }
+  void note() {
+    sweep::annotate(paths_, view_.trial, view_.typed);
+    view_.message = "noted";
+  }
+  void stop() {
+    if (!agrees()) return;
+    const bool runs = std::any_of(table_.rows.begin(), table_.rows.end(), [&](const sweep::Row& row) {
+      return row.trial == view_.trial && row.state == sweep::TrialState::running;
+    });
+    if (!runs) {
+      view_.message = "trial " + std::to_string(view_.trial) + " is not running";
+      return;
+    }
+    sweep::ask_to_stop(paths_, view_.trial);
+    view_.message = "asked trial " + std::to_string(view_.trial) + " to end";
+  }
+  void restart() {
+    if (!agrees()) return;
+    sweep::restart_now_or_ask(paths_, view_.trial);
+    view_.message = "trial " + std::to_string(view_.trial) + " starts again" +
+                    (table_.is_going_on ? "" : " when the sweep is continued");
+  }
+  void stop_sweep() {
+    if (!agrees()) return;
+    sweep::ask_to_stop(paths_);
+    view_.message = "asked the sweep to stop";
+  }
+
+  sweep::SweepPaths paths_;
+  sweep::Table table_{};
+  SweepView view_{};
+  void (Watch::*then_)() = nullptr;
+  bool was_going_on_ = false;
+  bool quits_ = false;
+};
+
+}  // namespace
+
+std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view, int width, int height) {
+  const std::vector<const sweep::Row*> rows = chosen_rows(table, view.rows);
+  const auto has = [&](int64_t trial) {
+    return std::find_if(rows.begin(), rows.end(), [&](const auto* row) { return row->trial == trial; });
+  };
+  if (!rows.empty() && has(view.trial) == rows.end()) view.trial = rows.front()->trial;
+  std::vector<std::string> all = split(sweep_rows_text(table, rows), '\n');
+  if (!all.empty() && all.back().empty()) all.pop_back();
+  const int64_t shown = std::max(1, height - kHeadLines - kFootLines);
+  const auto count = static_cast<int64_t>(rows.size());
+  const int64_t mark = rows.empty() ? 0 : has(view.trial) - rows.begin();
+  view.first = std::clamp(view.first, std::max<int64_t>(0, mark - shown + 1), mark);
+  view.first = std::clamp<int64_t>(view.first, 0, std::max<int64_t>(0, count - shown));
+  std::vector<std::string> lines{"\033[1m" + cut(all.empty() ? "" : all.front(), width) + "\033[0m"};
+  for (int64_t i = view.first; i < std::min(count, view.first + shown); ++i) {
+    const std::string& line = all[static_cast<size_t>(i) + 1];
+    lines.push_back(i == mark ? marked(line, width) : cut(line, width));
+  }
+  const std::string order = "sorted by " + view.rows.sort +
+                            (view.rows.filter.empty() ? "" : ", filter " + quote(view.rows.filter)) +
+                            (count > shown ? ", " + std::to_string(view.first + 1) + " to " +
+                                                 std::to_string(std::min(count, view.first + shown)) +
+                                                 " of " + std::to_string(count)
+                                           : "");
+  lines.push_back(cut(sweep_counts_text(table) + "; " + order, width));
+  if (!view.prompt.empty()) {
+    lines.push_back(cut(view.prompt + printable(view.typed) + "▏", width));
+  } else {
+    lines.push_back(cut(printable(view.message), width));
+  }
+  lines.push_back("\033[2m" + cut(kKeys, width) + "\033[0m");
+  return lines;
+}
+
+int watch_on_terminal(const sweep::SweepPaths& paths, const SweepRows& rows) {
+  return Watch(paths, rows).run();
+}
+
+}  // namespace lockstep::cli

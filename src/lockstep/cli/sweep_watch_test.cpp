@@ -1,0 +1,57 @@
+#include "lockstep/cli/sweep_watch.h"
+
+#include <gmock/gmock.h>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+sweep::Table table_of(int64_t trials) {
+  sweep::Table table;
+  table.spec.command = {"train", "data"};
+  table.spec.space.add("rate", "0.001..0.1:log");
+  for (int64_t trial = 0; trial < trials; ++trial)
+    table.rows.push_back({.trial = trial,
+                          .state = sweep::TrialState::ended,
+                          .parameters = {{"rate", "0.01"}},
+                          .value = static_cast<double>(trial) / 100,
+                          .note = trial == 3 ? "a note that is much longer than the screen is wide" : ""});
+  return table;
+}
+
+TEST(SweepScreen, FitsTheTerminalAndShowsTheMarkedRow) {
+  const sweep::Table table = table_of(40);
+  SweepView view;
+  for (const int64_t trial : {0, 39, 3, 20}) {
+    view.trial = trial;
+    const std::vector<std::string> lines = sweep_screen(table, view, 50, 12);
+    ASSERT_EQ(lines.size(), 12u);
+    int marked = 0;
+    for (const std::string& line : lines) {
+      if (!line.starts_with("\033")) {
+        EXPECT_LE(width_of(line), 50);
+      }
+      if (line.starts_with("\033[7m")) {
+        ++marked;
+        EXPECT_THAT(line, HasSubstr(" " + std::to_string(trial) + "  ended"));
+      }
+    }
+    EXPECT_EQ(marked, 1);
+  }
+}
+
+TEST(SweepScreen, MarksARowThatIsThere) {
+  SweepView view{.rows = {.sort = "result", .filter = "trial=7"}, .trial = 2};
+  EXPECT_THAT(sweep_screen(table_of(10), view, 80, 24)[1], StartsWith("\033[7m"));
+  EXPECT_EQ(view.trial, 7);
+  view.rows.filter = "state=failed";
+  EXPECT_EQ(sweep_screen(table_of(10), view, 80, 24).size(), 4u);
+  EXPECT_EQ(sweep_screen(table_of(0), view, 80, 24).size(), 4u);
+}
+
+}  // namespace
+}  // namespace lockstep::cli

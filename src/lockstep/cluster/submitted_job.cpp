@@ -1,0 +1,108 @@
+#include "lockstep/cluster/submitted_job.h"
+
+#include <filesystem>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/text.h"
+#include "lockstep/jobs/job_state.h"
+#include "lockstep/record/known_part.h"
+
+namespace lockstep::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+using jobs::JobPaths;
+using jobs::JobSpec;
+
+constexpr int64_t kMostSubmissionBytes = 65'536;
+constexpr const char* kLocal = "local";
+
+/// JOB/submission.json. A job of the queue of this machine has none: its id there is its folder.
+struct Submitted {
+  std::string name{};
+  std::string id{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("name", self.name, "of no other submission to the scheduler");
+    field("id", self.id, "the scheduler's; empty: it has not answered yet");
+  };
+};
+
+fs::path submission_file(const JobPaths& job) { return job.folder / "submission.json"; }
+
+void write_submission(const JobPaths& job, const Submitted& submitted) {
+  write_file_atomic(submission_file(job), to_json(submitted).dump() + "\n");
+}
+
+void check_machine(const JobSpec& spec) {
+  if (spec.scheduler != kLocal || spec.host == host_name()) return;
+  throw Error(ErrorCode::cluster, "the job is in the queue of the machine " + quote(spec.host),
+              "run this command there");
+}
+
+}  // namespace
+
+std::string submitted_id(const JobPaths& job, const JobSpec& spec) {
+  if (spec.scheduler == kLocal) return job.folder.string();
+  if (::access(submission_file(job).c_str(), F_OK) != 0) return "";
+  try {
+    Submitted submitted;
+    read_json(
+        record::known_part<Submitted>(parse_json(read_file(submission_file(job), kMostSubmissionBytes))),
+        submitted, quote(submission_file(job).string()));
+    return submitted.id;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::corrupt_data,
+                quote(submission_file(job).string()) + " is damaged: " + error.what());
+  }
+}
+
+Profile profile_of_job(const JobPaths& job, const JobSpec& spec) {
+  return spec.scheduler == kLocal ? Profile{} : read_profile(job.profile());
+}
+
+void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {
+  const JobSpec spec = jobs::read_spec(jobs.front());
+  Submission submission{.name = "lockstep-" + jobs.front().id() + "-" + random_hex(4),
+                        .command = {place.profile.program, place.profile.scheduler + "-attempt"},
+                        .resources = place.profile,
+                        .may_requeue = jobs::may_start_again(spec),
+                        .priority = spec.priority};
+  for (const std::string& id : spec.after)
+    submission.after.push_back(submitted_id({jobs.front().folder.parent_path() / id}, spec));
+  const bool is_local = place.profile.scheduler == kLocal;
+  for (const JobPaths& job : jobs) {
+    submission.folders.push_back(job.folder);
+    if (!is_local) write_submission(job, {.name = submission.name});
+  }
+  const std::vector<std::string> ids = make_scheduler(place.profile, place.runner)->submit(submission);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!is_local) write_submission(jobs[i], {.name = submission.name, .id = ids[i]});
+  }
+}
+
+bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
+  const JobSpec spec = jobs::read_spec(job);
+  check_machine(spec);
+  if (is_over(jobs::state_of(job, spec).state)) return false;
+  // The scheduler of this machine writes the mark itself, while it holds its queue.
+  if (spec.scheduler != kLocal) jobs::mark_cancelled(job);
+  const std::string id = submitted_id(job, spec);
+  if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
+  return true;
+}
+
+bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
+  const JobSpec spec = jobs::read_spec(job);
+  check_machine(spec);
+  if (!is_over(jobs::state_of(job, spec).state)) return false;
+  jobs::forget_result(job);
+  ::unlink(job.scheduler_id().c_str());
+  submit_jobs({job}, {.profile = profile_of_job(job, spec), .runner = runner});
+  return true;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,34 @@
+// Jobs and what the scheduler of their profile calls them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/scheduler.h"
+#include "lockstep/jobs/job_folder.h"
+
+namespace lockstep::cluster {
+
+/// Where jobs go.
+struct Place {
+  Profile profile{};
+  std::vector<std::string> runner{};  ///< see make_scheduler
+};
+
+/// Gives jobs, whose folders are made and which differ in nothing but their commands and names, to the
+/// scheduler. Throws cluster.
+void submit_jobs(const std::vector<jobs::JobPaths>& jobs, const Place& place);
+
+/// The scheduler's id of a job; empty: it has not answered yet.
+std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec);
+
+/// The profile with which a job was submitted; that of a job of this machine has only its scheduler.
+Profile profile_of_job(const jobs::JobPaths& job, const jobs::JobSpec& spec);
+
+/// Ends it. False if it was over before. Throws cluster, also for the queue of another machine.
+bool cancel_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
+
+/// Makes it start again. False if it is not over.
+bool requeue_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
+
+}  // namespace lockstep::cluster

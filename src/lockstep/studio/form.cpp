@@ -1,0 +1,64 @@
+#include "lockstep/studio/form.h"
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
+namespace lockstep::studio {
+
+std::string text_in(const Json& body, const char* name) {
+  const auto found = body.find(name);
+  if (found == body.end() || !found->is_string())
+    throw Error(ErrorCode::invalid_option, std::string("the request lacks \"") + name + "\"");
+  return found->get<std::string>();
+}
+
+Json form_of(const std::vector<FieldInfo>& fields, const std::vector<std::string>& except) {
+  Json form = Json::array();
+  for (const FieldInfo& info : fields) {
+    if (std::find(except.begin(), except.end(), info.name) != except.end()) continue;
+    Json json{{"section", info.section},
+              {"name", info.name},
+              {"type", info.type},
+              {"help", info.help},
+              {"default", info.default_text}};
+    if (!info.choices.empty()) json["choices"] = info.choices;
+    form.push_back(std::move(json));
+  }
+  return form;
+}
+
+std::vector<std::string> option_words(const Json& options, const std::vector<FieldInfo>& fields,
+                                      const std::vector<std::string>& except, const std::string& command) {
+  if (!options.is_object()) throw Error(ErrorCode::invalid_option, "\"options\" must be an object of texts");
+  std::vector<std::string> words;
+  for (const auto& [name, value] : options.items()) {
+    const auto info = std::find_if(fields.begin(), fields.end(),
+                                   [&name = name](const FieldInfo& field) { return field.name == name; });
+    const bool is_excepted = std::find(except.begin(), except.end(), name) != except.end();
+    if (info == fields.end() || is_excepted || !value.is_string())
+      throw Error(ErrorCode::invalid_option,
+                  "lockstep " + command + " has no option " + quote(name) + " that could be set here");
+    const std::string text = value.get<std::string>();
+    info->check(text);
+    if (info->type == "switch") {
+      if (text == "true") words.push_back("--" + name);
+    } else if (text != info->default_text) {
+      words.push_back("--" + name + "=" + text);
+    }
+  }
+  return words;
+}
+
+const CommandForm& form_called(const Setup& setup, const std::string& command) {
+  const auto found = std::find_if(setup.commands.begin(), setup.commands.end(),
+                                  [&](const CommandForm& one) { return one.name == command; });
+  if (found == setup.commands.end())
+    throw Error(ErrorCode::not_found, "lockstep has no command " + quote(command));
+  return *found;
+}
+
+std::string as_argument(const std::string& path) { return path.starts_with('-') ? "./" + path : path; }
+
+}  // namespace lockstep::studio

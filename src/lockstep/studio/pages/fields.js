@@ -1,0 +1,56 @@
+// Forms made of a command's options, as the server describes them.
+import { get } from "./api.js";
+
+const m = window.m;
+
+export const usualOfTraining = ["max-epochs", "mini-batch-size", "learning-rate", "optimizer", "workers", "execution", "seed", "validation"];
+
+// What was filled in.
+export function given(values) { return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== "")); }
+
+const forms = new Map();
+
+// The options of a command, asked for once.
+export async function formOf(command) {
+  if (!forms.has(command)) forms.set(command, await (command === "train" ? get("/api/training") : get("/api/form", { command })));
+  return forms.get(command);
+}
+
+// attrs: {info, value, set(text), prefix of its id}
+export const Field = {
+  view: ({ attrs: { info, value = "", set, prefix } }) => {
+    const id = `${prefix}-${info.name}`;
+    const about = { id, "aria-describedby": `${id}-help` };
+    const label = m("label", { for: id }, info.name);
+    const help = m("small", { id: `${id}-help` }, info.help);
+    if (info.type === "switch") {
+      return m(".option.switch", m("input", { ...about, type: "checkbox", checked: value === "true", onchange: (event) => set(event.target.checked ? "true" : "") }), label, help);
+    }
+    const control = info.choices
+      ? m("select", { ...about, value: value || info.default, onchange: (event) => set(event.target.value === info.default ? "" : event.target.value) },
+        info.choices.map((one) => m("option", { value: one }, one)))
+      : m("input", { ...about, type: "text", value, placeholder: info.default, autocomplete: "off", oninput: (event) => set(event.target.value) });
+    return m(".option", label, control, help);
+  },
+};
+
+// The usual options, and all others in their sections with a search.
+//   attrs  {form, usual: [name], values: {name: text}, prefix, changed()}
+export class Options {
+  constructor() { this.search = ""; }
+
+  field({ values, prefix, changed }, info) {
+    return m(Field, { info, prefix, value: values[info.name], set: (text) => { values[info.name] = text; changed?.(); } });
+  }
+
+  view({ attrs }) {
+    const { form, usual } = attrs;
+    const words = this.search.toLowerCase();
+    const others = form.filter((info) => !usual.includes(info.name) && `${info.name} ${info.help}`.toLowerCase().includes(words));
+    const sections = [...new Set(others.map((info) => info.section))];
+    return [m(".options", usual.map((name) => form.find((info) => info.name === name)).filter(Boolean).map((info) => this.field(attrs, info))),
+      form.length === usual.length ? null : m("details", m("summary", "All options"), m("input", { type: "search", placeholder: "Search options", "aria-label": `Search options of ${attrs.prefix}`,
+        value: this.search, oninput: (event) => { this.search = event.target.value; } }),
+      sections.map((section) => [m("h3", section), m(".options", others.filter((info) => info.section === section).map((info) => this.field(attrs, info)))]))];
+  }
+}

@@ -1,0 +1,89 @@
+// Parallel coordinates of a sweep: an axis for each parameter and one for the result, a line for each trial.
+import { figure } from "./format.js";
+
+const m = window.m;
+const top = 34;
+const height = 210;
+const spacing = 150;
+const side = 70;
+
+// From the least to the greatest of an axis.
+function valueAt(axis, place) {
+  return axis.log ? axis.low * (axis.high / axis.low) ** place : axis.low + (axis.high - axis.low) * place;
+}
+
+function labels(axis) {
+  if (axis.choices.length > 0) return axis.choices.map((choice, at) => [(at + 0.5) / axis.choices.length, choice]);
+  return axis.low === axis.high ? [[0, figure(axis.low)]] : [[0, figure(axis.low)], [0.5, figure(valueAt(axis, 0.5), 3)], [1, figure(axis.high)]];
+}
+
+const short = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
+
+// Whether a line goes through all chosen parts of axes. brushes: name of the axis -> [from, to] in [0, 1]
+export function isInside(line, axes, brushes) {
+  return axes.every((axis, at) => {
+    const brush = brushes.get(axis.name);
+    const place = line.places[at];
+    return !brush || (place !== null && place >= brush[0] && place <= brush[1]);
+  });
+}
+
+// attrs: {axes, lines, brushes, lit: number of a trial or null, light(trial), isShown(trial)}
+export class Parallel {
+  x(at) { return side + at * spacing; }
+
+  place(event) {
+    const box = this.dom.getBoundingClientRect();
+    return Math.max(0, Math.min(1, 1 - ((event.clientY - box.top) * (this.tall / box.height) - top) / height));
+  }
+
+  oncreate({ dom }) { this.dom = dom.querySelector("svg"); }
+
+  // A drag along an axis chooses a part of it; a click lets go of that.
+  axis({ brushes }, axis, at) {
+    const x = this.x(at);
+    const brush = brushes.get(axis.name);
+    const isName = axis.choices.length > 0;
+    return m("g.axis", { key: `axis ${axis.name}` },
+      m("line", { x1: x, x2: x, y1: top, y2: top + height }),
+      m("text.title", { x, y: 16, "text-anchor": "middle" }, m("title", axis.name), short(axis.name)),
+      labels(axis).map(([place, text]) => m("text", { x: x + 7, y: top + (1 - place) * height + 4 }, isName ? m("title", text) : null, short(text))),
+      brush ? m("rect.brush", { x: x - 9, width: 18, y: top + (1 - brush[1]) * height, height: Math.max(2, (brush[1] - brush[0]) * height) }) : null,
+      m("rect.catch", { x: x - 14, width: 28, y: top - 6, height: height + 12,
+        onpointerdown: (event) => { event.target.setPointerCapture(event.pointerId); this.from = this.place(event); },
+        onpointermove: (event) => {
+          if (this.from === undefined) { event.redraw = false; return; }
+          const to = this.place(event);
+          if (Math.abs(to - this.from) > 0.01) brushes.set(axis.name, [Math.min(this.from, to), Math.max(this.from, to)]);
+        },
+        onpointerup: (event) => {
+          if (this.from !== undefined && Math.abs(this.place(event) - this.from) <= 0.01) brushes.delete(axis.name);
+          this.from = undefined;
+        } }));
+  }
+
+  // Where a parameter does not count, the line has a gap.
+  line({ lit, light }, line) {
+    let path = "";
+    line.places.forEach((place, at) => {
+      if (place === null) return;
+      path += `${path && line.places[at - 1] !== null ? "L" : "M"}${this.x(at)} ${(top + (1 - place) * height).toFixed(1)}`;
+    });
+    return m("path.trial", { key: line.trial, d: path, class: lit === line.trial ? "lit" : "", style: { stroke: lit === line.trial ? "var(--warn)" : `color-mix(in oklab, var(--accent) ${Math.round((1 - line.rank) * 100)}%, var(--line-2))` },
+      onpointerenter: () => light(line.trial), onpointerleave: () => light(null) }, m("title", `trial ${line.trial}: ${figure(line.result)}`));
+  }
+
+  view({ attrs }) {
+    const { axes, lines, lit, brushes, isShown } = attrs;
+    this.tall = top + height + 16;
+    const width = side * 2 + spacing * (axes.length - 1);
+    const shown = lines.filter((line) => isShown(line.trial));
+    // The best lines, and the one that is pointed at, are above the others.
+    const drawn = [...shown].sort((a, b) => (a.trial === lit) - (b.trial === lit) || b.rank - a.rank);
+    return m(".table-box.parallel", { tabindex: 0, role: "region", "aria-label": "Parallel coordinates" },
+      m("svg", { width, height: this.tall, viewBox: `0 0 ${width} ${this.tall}`, role: "img",
+        "aria-label": `Parallel coordinates of ${shown.length} trials; the table has the same values` },
+      m("g", drawn.map((line) => this.line(attrs, line))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at)))),
+      brushes.size > 0 ? m("button.quiet", { type: "button", onclick: () => brushes.clear() }, "Show all lines") : null);
+  }
+}

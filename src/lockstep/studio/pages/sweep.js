@@ -1,0 +1,166 @@
+// One sweep, live: its table, curves of trials, parallel coordinates and the importance of parameters.
+import { get, refreshRuns, runs } from "./api.js";
+import { Chart } from "./chart.js";
+import { openCommandForm } from "./command_form.js";
+import { count, duration, figure, percent } from "./format.js";
+import { Parallel, isInside } from "./parallel.js";
+import { Command, Problem, State, Tile } from "./parts.js";
+import { Polled } from "./polled.js";
+import { columns, hiddenOf, keepHidden, shownTrials, stateOf, valueOf } from "./trials.js";
+
+const m = window.m;
+const mostRows = 100; // before a user asks for all
+const mostCurves = 5; // of the best trials, when none are picked
+const mostPicked = 20;
+
+export class SweepPage extends Polled {
+  constructor() {
+    super();
+    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, showsAll: false, showsReport: false });
+    this.light = (trial) => { this.lit = trial; };
+  }
+
+  oninit({ attrs }) {
+    this.id = attrs.id;
+    this.choice = { text: "", states: new Set(), hidden: hiddenOf(this.id), showsHidden: false, sort: "", down: false };
+    document.title = "Experiment · Lockstep studio";
+    super.oninit({ attrs });
+  }
+
+  async ask() {
+    refreshRuns(); // the server looks for runs only while somebody asks
+    const about = await get("/api/sweep", { id: this.id, seen: this.about?.seen || "" });
+    if (about.same) return;
+    this.about = about;
+    document.title = `${about.name} · Lockstep studio`;
+    if (!this.choice.sort) Object.assign(this.choice, { sort: "result", down: about.maximize });
+  }
+
+  of(command, more) { return { command: `sweep ${command}`, sweep: this.id, ...more }; }
+
+  buttons() {
+    const { going_on: isGoingOn, has_report: hasReport } = this.about;
+    const trials = [...this.picked].sort((a, b) => a - b);
+    return [
+      isGoingOn ? m("button.danger", { type: "button", onclick: this.question(this.of("stop"), { title: "Stop this sweep?", button: "Stop", danger: true,
+        text: "Its trials save what they have, and it can be continued." }) }, "Stop")
+        : m("button", { type: "button", onclick: this.question(this.of("resume"), { title: "Continue this sweep?", button: "Continue",
+          text: "Trials that are not over are trained, in the background of the machine on which studio runs." }) }, "Continue"),
+      m("button", { type: "button", onclick: this.question(this.of("report", { trials }), { title: "Make a report?", button: "Make report",
+        text: `One page with the table, and curves and confusion matrix of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.` }) }, "Make report"),
+      hasReport ? m("button", { type: "button", "aria-expanded": String(this.showsReport), onclick: () => { this.showsReport = !this.showsReport; } }, this.showsReport ? "Hide report" : "Report") : null,
+      m("a.button", { href: `/api/sweep-table?id=${this.id}&as=csv`, download: "sweep.csv" }, "CSV"),
+      m("a.button", { href: `/api/sweep-table?id=${this.id}&as=json`, download: "sweep.json" }, "JSON"),
+    ];
+  }
+
+  tiles() {
+    const { best, metric, rows, states, options } = this.about;
+    const text = Object.entries(states).map(([state, number]) => `${count(number)} ${state}`).join(", ");
+    return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? figure(best.result) : "", note: best ? `trial ${best.trial}` : null }),
+      m(Tile, { label: "Trials", value: count(rows.length), note: text }),
+      m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: `${count(rows.reduce((sum, row) => sum + row.steps, 0))} steps` }),
+      m(Tile, { label: "Search", value: options.search, note: `seed ${options.seed}${options["stop-rule"] === "none" ? "" : `, stop rule ${options["stop-rule"]}`}` }));
+  }
+
+  curves(shown) {
+    const rows = this.picked.size > 0 ? shown.filter((row) => this.picked.has(row.trial))
+      : shown.filter((row) => row.result !== null || row.state === "running").slice(0, mostCurves);
+    const known = rows.filter((row) => runs.byId.has(row.run));
+    if (known.length === 0) return null;
+    const chart = (title, name, options) => m(Chart, { key: name, title, axis: "step", ...options, series: known.map((row, number) => ({ id: row.run, name, label: `trial ${row.trial}`, number })) });
+    return [m(".head.tight", m("h2", this.picked.size > 0 ? "Picked trials" : "Trials at the top of the table"),
+      m(".tools", known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
+    m(".grid", [chart("Held-out accuracy", "validation.accuracy", { percent: true }), chart("Training loss", "step.loss")])];
+  }
+
+  chips() {
+    return m(".chips", { role: "group", "aria-label": "Show only trials in these states" }, Object.entries(this.about.states).map(([state, number]) => m("button", { type: "button", "aria-pressed": String(this.choice.states.has(state)),
+      onclick: () => { if (!this.choice.states.delete(state)) this.choice.states.add(state); } }, state, m("small", count(number)))));
+  }
+
+  toggleHidden(trial) {
+    const { hidden } = this.choice;
+    if (!hidden.delete(trial)) hidden.add(trial);
+    keepHidden(this.id, hidden);
+  }
+
+  annotate(row) {
+    openCommandForm({ title: `Note on trial ${row.trial}`, button: "Keep", command: "sweep annotate", extra: { sweep: this.id, trial: row.trial },
+      word: { name: "text", label: "note", help: "shown in the table, the report and the exported files", value: row.note || "" }, start: (body) => this.start(body) });
+  }
+
+  actions(row) {
+    const { trial } = row;
+    const isHidden = this.choice.hidden.has(trial);
+    const act = row.state === "running"
+      ? m("button.quiet", { type: "button", "aria-label": `Stop trial ${trial}`, onclick: this.question(this.of("stop", { trial }), { title: `Stop trial ${trial}?`, button: "Stop the trial", danger: true, text: "It ends with the result that it has." }) }, "Stop")
+      : row.state === "waiting" ? null
+        : m("button.quiet", { type: "button", "aria-label": `Restart trial ${trial}`, onclick: this.question(this.of("restart", { trial }), { title: `Restart trial ${trial}?`, button: "Restart", danger: true,
+          text: "Its result is forgotten, and it is trained from the start: at once if the sweep goes on, else when it is continued." }) }, "Restart");
+    return [act, m("button.quiet", { type: "button", "aria-label": `Note on trial ${trial}`, onclick: () => this.annotate(row) }, "Note"),
+      m("button.quiet", { type: "button", "aria-label": `${isHidden ? "Show" : "Hide"} trial ${trial}`, onclick: () => this.toggleHidden(trial) }, isHidden ? "Show" : "Hide")];
+  }
+
+  heading(column, title, isNumber) {
+    const { choice } = this;
+    const isSorted = choice.sort === column;
+    return m("th", { scope: "col", class: isNumber ? "number" : "", "aria-sort": isSorted ? (choice.down ? "descending" : "ascending") : "none" },
+      m("button", { type: "button", onclick: () => { choice.down = isSorted ? !choice.down : column === "result" && this.about.maximize; choice.sort = column; } }, m("bdi", title)));
+  }
+
+  row(row) {
+    const { parameters, best } = this.about;
+    const isBest = best?.trial === row.trial;
+    const note = [row.error, row.note].filter(Boolean).join("; ");
+    const toggle = () => { if (!this.picked.delete(row.trial) && this.picked.size < mostPicked) this.picked.add(row.trial); };
+    return m("tr", { key: row.trial, class: [isBest ? "best" : "", this.lit === row.trial ? "lit" : "", this.choice.hidden.has(row.trial) ? "hidden-trial" : ""].join(" "),
+      onmouseenter: () => this.light(row.trial), onmouseleave: () => this.light(null) },
+    m("td.pick", m("input", { type: "checkbox", checked: this.picked.has(row.trial), "aria-label": `Pick trial ${row.trial}`, onchange: toggle })),
+    m("td.number", runs.byId.has(row.run) ? m("a", { href: `#!/run/${row.run}` }, row.trial) : row.trial, isBest ? m("span", { title: "the best" }, " ★") : null),
+    m("td", m(State, { state: row.state })), m("td.number", row.result === null ? "" : figure(row.result)),
+    m("td.number", count(row.steps), row.total_steps > row.steps ? m("small.soft", `of ${count(row.total_steps)}`) : null), m("td.number", row.seconds > 0 ? duration(row.seconds) : ""),
+    parameters.map((one) => { const value = valueOf(row, one.name); return m("td", { class: one.number ? "number" : "" }, m("bdi", { title: value }, value === undefined ? "" : one.number ? figure(Number(value)) : value)); }),
+    m("td.note", { title: note }, m("bdi", note)), m("td.act", this.actions(row)));
+  }
+
+  table(shown) {
+    const { about, choice } = this;
+    const part = this.showsAll ? shown : shown.slice(0, mostRows);
+    const names = columns(about).slice(0, 5).map((name) => [name, name === "result" ? about.metric : name[0].toUpperCase() + name.slice(1), name !== "state"]);
+    return [m(".head.tight", m("div", m("h2", "Trials"), m("p", shown.length === about.rows.length ? "" : `${count(shown.length)} of ${count(about.rows.length)}`)),
+      m(".tools", this.chips(), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
+        m("input", { type: "search", placeholder: "Filter: result>0.9 network=lenet", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
+    m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
+      m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
+        about.parameters.map((one) => this.heading(one.name, one.name, one.number)), m("th", { scope: "col" }, "Note"), m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
+      m("tbody", part.map((row) => this.row(row))))),
+    part.length < shown.length ? m(".spaced", m("button", { type: "button", onclick: () => { this.showsAll = true; } }, `Show all ${count(shown.length)} trials`)) : null];
+  }
+
+  importance() {
+    const { importances } = this.about;
+    return importances.length === 0 ? null : m("section.card.gap", m("h2", "Importance of parameters"),
+      m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter)),
+        m("td", m(".bar.large", { "aria-hidden": "true" }, m("i", { style: { width: `${one.share * 100}%` } }))), m("td.number", percent(one.share)))))),
+      m("p.soft", "How much the values of the best tenth of the trials differ from those of all trials (PED-ANOVA). Of trials that were trained in full."));
+  }
+
+  view() {
+    const { about } = this;
+    if (!about) return this.error ? m(Problem, { error: this.error }) : m(".empty", "Reading the sweep…");
+    const places = new Map(about.parallel.lines.map((line) => [line.trial, line]));
+    const inside = (row) => this.brushes.size === 0 || (places.has(row.trial) && isInside(places.get(row.trial), about.parallel.axes, this.brushes));
+    const shown = shownTrials(about, this.choice).filter(inside);
+    const numbers = new Set(shown.map((row) => row.trial));
+    return m("div", m(".head", m("div", m("h1", m("bdi", about.name)), m("p", m(State, stateOf(about)),
+      ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric))), m(".tools", this.buttons())),
+    this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
+    this.showsReport && about.has_report ? m("iframe.report", { src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" }) : null,
+    this.table(shown),
+    about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis to see only the trials that go through that part."),
+      m(Parallel, { ...about.parallel, brushes: this.brushes, lit: this.lit, light: this.light, isShown: (trial) => numbers.has(trial) })) : null,
+    m(".spaced"), this.curves(shown), this.importance(),
+    m("section.card", m("h2", "Command of each trial"), m(Command, { words: ["lockstep", ...about.command] })));
+  }
+}

@@ -1,0 +1,61 @@
+// Which trials of a sweep are shown, and in which order.
+export const columns = (about) => ["trial", "state", "result", "steps", "time", ...about.parameters.map((one) => one.name)];
+
+// What a column has for a trial.
+export function valueOf(row, column) {
+  if (column === "time") return row.seconds;
+  if (column in row && column !== "parameters") return row[column];
+  return row.parameters[column];
+}
+
+const isFinite_ = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
+
+// A word of the filter: COLUMN=TEXT, COLUMN<NUMBER, COLUMN>NUMBER, or a text that is somewhere in the row, as
+// lockstep sweep show --filter has it.
+function test(word, names) {
+  const found = /^([^=<>]+)([=<>])(.*)$/.exec(word);
+  if (!found || !names.includes(found[1])) return (row) => JSON.stringify(row).toLowerCase().includes(word.toLowerCase());
+  const [, name, sign, text] = found;
+  return (row) => {
+    const value = valueOf(row, name);
+    if (value === undefined || value === null) return false;
+    if (sign === "=") return isFinite_(value) && isFinite_(text) ? Number(value) === Number(text) : String(value).toLowerCase().includes(text.toLowerCase());
+    return isFinite_(value) && isFinite_(text) && (sign === "<" ? Number(value) < Number(text) : Number(value) > Number(text));
+  };
+}
+
+//   choice  {text, states, hidden, showsHidden, sort, down}
+export function shownTrials(about, choice) {
+  const names = columns(about);
+  const tests = choice.text.split(/\s+/).filter(Boolean).map((word) => test(word, names));
+  const rows = about.rows.filter((row) => (choice.showsHidden || !choice.hidden.has(row.trial)) &&
+    (choice.states.size === 0 || choice.states.has(row.state)) && tests.every((fits) => fits(row)));
+  const sign = choice.down ? -1 : 1;
+  return rows.sort((a, b) => {
+    const [x, y] = [valueOf(a, choice.sort), valueOf(b, choice.sort)];
+    const none = (value) => value === undefined || value === null || value === "";
+    if (none(x) || none(y)) return none(x) - none(y) || a.trial - b.trial; // trials without a value are last
+    const order = isFinite_(x) && isFinite_(y) ? Number(x) - Number(y) : String(x).localeCompare(String(y), "en", { numeric: true });
+    return sign * order || a.trial - b.trial;
+  });
+}
+
+// The trials that a user does not want to see, kept in this browser.
+export function hiddenOf(sweep) {
+  try { return new Set(JSON.parse(localStorage.getItem(`hidden ${sweep}`)) || []); } catch { return new Set(); }
+}
+
+export function keepHidden(sweep, hidden) {
+  try {
+    if (hidden.size > 0) localStorage.setItem(`hidden ${sweep}`, JSON.stringify([...hidden]));
+    else localStorage.removeItem(`hidden ${sweep}`);
+  } catch { /* then for this page only */ }
+}
+
+// Of a sweep, as the list and its page have it: the state whose colour fits, and a word.
+export function stateOf(sweep) {
+  if (sweep.error) return { text: "Unreadable" };
+  if (sweep.going_on) return { state: "running", text: "Goes on" };
+  const isOver = !sweep.states.waiting && !sweep.states.running && sweep.trials >= sweep.count;
+  return isOver ? { state: "ended", text: "Over" } : { state: "stopped", text: "Stopped" };
+}

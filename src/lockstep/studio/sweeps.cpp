@@ -1,0 +1,147 @@
+#include "lockstep/studio/sweeps.h"
+
+#include <algorithm>
+#include <chrono>
+#include <sys/stat.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/studio/runs.h"
+#include "lockstep/sweep/importance.h"
+#include "lockstep/sweep/parallel_coordinates.h"
+
+namespace lockstep::studio {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostDepth = 16;
+constexpr auto kLookInterval = std::chrono::seconds(1);
+constexpr int kShareOfTime = 10;  // at most a tenth of the time is spent on looking
+
+// Folders of sweeps below one. Does not look into sweeps, runs and hidden folders.
+void find_sweeps(const fs::path& folder, int depth, std::map<std::string, fs::path>& found) {
+  std::error_code none;
+  if (fs::exists(sweep::SweepPaths{folder}.spec(), none)) {
+    found.emplace(id_of(folder), folder);
+    return;
+  }
+  if (depth == kMostDepth || fs::exists(folder / "events", none)) return;
+  for (fs::directory_iterator at(folder, none), end; !none && at != end; at.increment(none)) {
+    if (at->is_directory(none) && !at->is_symlink(none) && !at->path().filename().native().starts_with('.'))
+      find_sweeps(at->path(), depth + 1, found);
+  }
+}
+
+std::string time_of(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return "-";
+  return std::to_string(status.st_size) + "@" + std::to_string(status.st_mtim.tv_sec) + "." +
+         std::to_string(status.st_mtim.tv_nsec);
+}
+
+double seconds_of(const fs::path& file) {
+  struct stat status {};
+  return ::stat(file.c_str(), &status) != 0 ? 0 : static_cast<double>(status.st_mtim.tv_sec);
+}
+
+Json json_of(const sweep::Parameter& parameter) {
+  Json json{{"name", parameter.name},
+            {"number", parameter.is_number()},
+            {"log", parameter.log},
+            {"text", text_of(parameter)}};
+  if (!parameter.choices.empty()) json["choices"] = parameter.choices;
+  return json;
+}
+
+Json head_of(const sweep::Table& table) {
+  std::map<std::string, int64_t> states;
+  for (const sweep::Row& row : table.rows) ++states[state_of(row)];
+  const sweep::SweepOptions& options = table.spec.options;
+  Json json{{"metric", table.spec.metric()},
+            {"maximize", table.spec.maximizes()},
+            {"search", enum_names(options.search)[static_cast<size_t>(options.search)]},
+            {"going_on", table.is_going_on},
+            {"trials", table.rows.size()},
+            {"count", options.count},
+            {"states", states}};
+  if (const sweep::Row* best = table.best())
+    json["best"] = {{"trial", best->trial}, {"result", *best->value}};
+  return json;
+}
+
+}  // namespace
+
+void Sweeps::look() {
+  if (Clock::now() < next_look_) return;
+  const auto began = Clock::now();
+  folders_.clear();
+  for (const fs::path& root : roots_) find_sweeps(fs::absolute(root).lexically_normal(), 0, folders_);
+  std::erase_if(known_, [&](const auto& one) { return !folders_.contains(one.first); });
+  next_look_ = Clock::now() + std::max<Clock::duration>(kLookInterval, (Clock::now() - began) * kShareOfTime);
+}
+
+Json Sweeps::about(const std::string& id, const fs::path& folder) {
+  const sweep::SweepPaths paths{folder};
+  const bool is_going_on = sweep::is_worked_on(paths);
+  const std::string signature = time_of(paths.spec()) + time_of(paths.log()) + (is_going_on ? "+" : "-");
+  Known& known = known_[id];
+  if (known.signature == signature) return known.about;
+  known.signature = signature;
+  known.about = {{"id", id},
+                 {"name", name_of(roots_, folder)},
+                 {"folder", folder.string()},
+                 {"changed", std::max(seconds_of(paths.spec()), seconds_of(paths.log()))}};
+  try {
+    known.about.update(head_of(sweep::read_table(paths)));
+  } catch (const Error& error) {
+    known.about["error"] = error.message();
+  }
+  return known.about;
+}
+
+Json Sweeps::list() {
+  const std::lock_guard lock(mutex_);
+  look();
+  Json all = Json::array();
+  for (const auto& [id, folder] : folders_) all.push_back(about(id, folder));
+  return all;
+}
+
+sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  auto found = folders_.find(id);
+  if (found == folders_.end()) {
+    look();
+    found = folders_.find(id);
+  }
+  if (found == folders_.end())
+    throw Error(ErrorCode::not_found, "there is no such sweep",
+                "it may have been removed; the list has all sweeps");
+  return {found->second};
+}
+
+Json about_sweep(const std::string& name, const sweep::SweepPaths& paths) {
+  const sweep::Table table = sweep::read_table(paths);
+  Json json = head_of(table);
+  json["name"] = name;
+  json["folder"] = paths.folder.string();
+  json["command"] = table.spec.command;
+  json["options"] = to_json(table.spec.options);
+  std::error_code none;
+  json["has_report"] = fs::exists(paths.report(), none);
+  Json& parameters = json["parameters"] = Json::array();
+  for (const sweep::Parameter& one : table.spec.space.parameters()) parameters.push_back(json_of(one));
+  Json& rows = json["rows"] = Json::array();
+  for (const sweep::Row& row : table.rows) {
+    Json one = sweep::json_of(row);
+    if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
+    rows.push_back(std::move(one));
+  }
+  Json& importances = json["importances"] = Json::array();
+  for (const sweep::Importance& one : sweep::importances(table)) importances.push_back(to_json(one));
+  json["parallel"] = to_json(sweep::parallel_coordinates(table));
+  return json;
+}
+
+}  // namespace lockstep::studio

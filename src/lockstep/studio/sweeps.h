@@ -1,0 +1,49 @@
+// The sweeps below the roots, and what pages ask of them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/json.h"
+#include "lockstep/sweep/sweep_folder.h"
+
+namespace lockstep::studio {
+
+/// Looks at the disk when a page asks. Any thread.
+class Sweeps {
+ public:
+  explicit Sweeps(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
+
+  /// [{"id", "name", "folder", "metric", "search", "going_on", "trials", "count", "states": {"ended": 3},
+  /// "best", "changed"}], or "error" where a sweep cannot be read.
+  Json list();
+
+  /// Throws not_found for an unknown id.
+  sweep::SweepPaths paths_of(const std::string& id);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Known {
+    std::string signature;  // of its files
+    Json about;
+  };
+  void look();
+  Json about(const std::string& id, const std::filesystem::path& folder);
+
+  std::vector<std::filesystem::path> roots_;
+  std::mutex mutex_;
+  std::map<std::string, std::filesystem::path> folders_;
+  std::map<std::string, Known> known_;
+  Clock::time_point next_look_{};
+};
+
+/// Everything of one sweep: what list() says of it, "maximize", "command", "options", "parameters" with their
+/// ranges, "rows" (sweep::json_of, with the id of the trial's run as "run"), "importances", "parallel".
+Json about_sweep(const std::string& name, const sweep::SweepPaths& paths);
+
+}  // namespace lockstep::studio

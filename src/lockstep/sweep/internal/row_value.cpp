@@ -1,0 +1,23 @@
+#include "lockstep/sweep/internal/row_value.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/base/text.h"
+
+namespace lockstep::sweep {
+
+std::optional<double> value_of(const Parameter& parameter, const Row& row) {
+  const std::string text = text_of(row, parameter.name);
+  if (text.empty()) return std::nullopt;
+  if (parameter.is_number()) return parse_number<double>(text);
+  const auto choice = std::find(parameter.choices.begin(), parameter.choices.end(), text);
+  if (choice == parameter.choices.end()) return std::nullopt;
+  return static_cast<double>(choice - parameter.choices.begin());
+}
+
+bool is_complete(const Row& row) {
+  return row.state == TrialState::ended && row.value && std::isfinite(*row.value);
+}
+
+}  // namespace lockstep::sweep

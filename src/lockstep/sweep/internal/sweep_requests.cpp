@@ -1,0 +1,71 @@
+#include "lockstep/sweep/internal/sweep_requests.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
+#include "lockstep/base/text.h"
+#include "lockstep/jobs/job_lock.h"
+#include "lockstep/sweep/engine.h"
+
+namespace lockstep::sweep {
+
+namespace fs = std::filesystem;
+
+std::vector<SweepRequest> requests_in(const SweepPaths& paths) {
+  std::vector<SweepRequest> requests;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(paths.requests(), none)) {
+    if (!entry.path().filename().string().starts_with("ask-")) continue;
+    const std::string text = first_line_of(entry.path());
+    const size_t blank = text.find(' ');
+    requests.push_back(
+        {.what = text.substr(0, blank),
+         .trial = parse_number<int64_t>(blank == std::string::npos ? "" : text.substr(blank + 1)),
+         .file = entry.path()});
+  }
+  return requests;
+}
+
+void make_request(const SweepPaths& paths, const SweepRequest& request) {
+  if (!is_worked_on(paths))
+    throw Error(ErrorCode::not_found, "the sweep " + quote(paths.folder.string()) + " is not going on",
+                fs::exists(paths.jobs())
+                    ? "lockstep jobs lists its jobs, and lockstep job cancel takes those that "
+                      "wait from the queue"
+                    : "");
+  make_folders(paths.requests());
+  write_file_atomic(paths.requests() / ("ask-" + random_hex(8)),
+                    request.what + (request.trial ? " " + std::to_string(*request.trial) : "") + "\n");
+}
+
+void ask_to_stop(const SweepPaths& paths, int64_t trial) {
+  make_request(paths, {.what = "stop", .trial = trial});
+}
+void ask_to_stop(const SweepPaths& paths) { make_request(paths, {.what = "stop"}); }
+
+void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
+  fs::remove_all(paths.trial(trial));
+  fs::remove(paths.output(trial));
+  log.write({.kind = LogKind::restart, .trial = trial});
+}
+
+bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
+  if (is_shared_now(paths))
+    throw Error(ErrorCode::invalid_option, "several programs work on the sweep",
+                "stop it first: lockstep sweep stop " + paths.folder.string());
+  const auto lock = jobs::FileLock::try_take(paths.lock());
+  if (!lock) {
+    make_request(paths, {.what = "restart", .trial = trial});
+    return false;
+  }
+  LogWriter log(paths);
+  restart_trial(paths, log, trial);
+  return true;
+}
+
+void forget_requests(const SweepPaths& paths) {
+  std::error_code none;
+  fs::remove_all(paths.requests(), none);
+}
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,24 @@
+// What others ask of the programs that work on a sweep: files in SWEEP/requests.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/sweep/sweep_folder.h"
+
+namespace lockstep::sweep {
+
+struct SweepRequest {
+  std::string what{};              ///< "stop" or "restart"
+  std::optional<int64_t> trial{};  ///< nothing: the sweep
+  std::filesystem::path file{};    ///< who answers removes it
+};
+
+std::vector<SweepRequest> requests_in(const SweepPaths& paths);
+
+/// Throws not_found if no program works on the sweep.
+void make_request(const SweepPaths& paths, const SweepRequest& request);
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,69 @@
+#include "lockstep/sweep/internal/trial_places.h"
+
+#include <algorithm>
+#include <csignal>
+
+namespace lockstep::sweep {
+
+TrialPlaces::TrialPlaces(SweepPaths paths, SweepSpec spec, const std::string& lockstep, int64_t memory)
+    : paths_(std::move(paths)), spec_(std::move(spec)), host_(lockstep, memory) {}
+
+void TrialPlaces::start(const TrialStart& trial, bool alone) {
+  RunningTrial running{.start = std::chrono::steady_clock::now(), .workers = trial.workers};
+  if (alone || !spec_.on_threads()) {
+    running.process = start_trial(paths_, spec_, trial);
+  } else {
+    std::vector<std::string> words = prepare_trial(paths_, spec_, trial);
+    words.erase(words.begin());  // the program
+    running.id = next_id_++;
+    host_.start(
+        {.id = running.id, .words = std::move(words), .output = paths_.output(trial.segment.trial).string()});
+  }
+  running_[trial.segment] = running;
+}
+
+EndedTrial TrialPlaces::ended(const Segment& segment, const launch::End& end) {
+  const auto running = running_.extract(segment).mapped();
+  return {.segment = segment,
+          .end = end,
+          .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - running.start).count(),
+          .was_alone = running.process >= 0};
+}
+
+std::vector<EndedTrial> TrialPlaces::take_ended() {
+  std::vector<std::pair<Segment, launch::End>> ends;
+  for (const auto& [segment, running] : running_) {
+    if (running.process < 0) continue;
+    if (const auto end = launch::try_wait_for_end(running.process)) ends.emplace_back(segment, *end);
+  }
+  for (const auto& [id, end] : host_.ends()) {
+    const auto one = std::find_if(running_.begin(), running_.end(),
+                                  [&](const auto& running) { return running.second.id == id; });
+    if (one != running_.end()) ends.emplace_back(one->first, end);
+  }
+  std::vector<EndedTrial> list;
+  for (const auto& [segment, end] : ends) list.push_back(ended(segment, end));
+  return list;
+}
+
+void TrialPlaces::stop(const Segment& segment) {
+  const auto one = running_.find(segment);
+  if (one == running_.end()) return;
+  if (one->second.process >= 0) {
+    ::kill(one->second.process, SIGTERM);
+  } else {
+    host_.stop(one->second.id);
+  }
+}
+
+void TrialPlaces::kill_all() {
+  for (const auto& [segment, running] : running_) {
+    if (running.process < 0) continue;
+    ::kill(running.process, SIGKILL);
+    launch::wait_for_end(running.process);
+  }
+  host_.kill();
+  running_.clear();
+}
+
+}  // namespace lockstep::sweep

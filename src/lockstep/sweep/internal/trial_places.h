@@ -1,0 +1,55 @@
+// The trials that are trained now, on threads of one process or each as a process.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lockstep/sweep/internal/trial_host.h"
+#include "lockstep/sweep/internal/trial_process.h"
+
+namespace lockstep::sweep {
+
+struct RunningTrial {
+  std::chrono::steady_clock::time_point start{};
+  int64_t workers = 1;
+  pid_t process = -1;  ///< of a trial that is a process
+  int64_t id = -1;     ///< of one on a thread
+};
+
+struct EndedTrial {
+  Segment segment{};
+  launch::End end{};
+  double seconds = 0;
+  bool was_alone = true;  ///< in its process
+};
+
+/// One thread, with which the trials end.
+class TrialPlaces {
+ public:
+  TrialPlaces(SweepPaths paths, SweepSpec spec, const std::string& lockstep, int64_t memory);
+
+  /// alone: as a process of its own, whatever the sweep asks for.
+  void start(const TrialStart& trial, bool alone);
+  const std::map<Segment, RunningTrial>& running() const { return running_; }
+  std::vector<EndedTrial> take_ended();
+
+  /// Asks a trial to stop; one that trains saves a checkpoint first.
+  void stop(const Segment& segment);
+  void kill_all();
+
+  int64_t peak_memory() const { return host_.peak_memory(); }
+
+ private:
+  EndedTrial ended(const Segment& segment, const launch::End& end);
+
+  SweepPaths paths_;
+  SweepSpec spec_;
+  TrialHost host_;
+  std::map<Segment, RunningTrial> running_;
+  int64_t next_id_ = 0;
+};
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,37 @@
+// What a sweep and its process for trials on threads say to each other: a line of JSON for each message, over
+// a socket that the process finds at launch::kPassedDescriptor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/describe.h"
+
+namespace lockstep::sweep {
+
+/// To the process: train, or stop with a checkpoint.
+struct TrialOrder {
+  int64_t id = 0;                    ///< of no other trial that this process trains
+  std::vector<std::string> words{};  ///< of `lockstep train`, without the program; empty: stop
+  std::string output{};              ///< file to which errors are appended
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("id", self.id, "");
+    field("words", self.words, "");
+    field("output", self.output, "");
+  };
+};
+
+/// From the process: a trial has ended.
+struct TrialAnswer {
+  int64_t id = 0;
+  int64_t status = 0;       ///< as the exit status of the command
+  int64_t peak_memory = 0;  ///< bytes, of the process until now
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("id", self.id, "");
+    field("status", self.status, "");
+    field("peak_memory", self.peak_memory, "");
+  };
+};
+
+}  // namespace lockstep::sweep

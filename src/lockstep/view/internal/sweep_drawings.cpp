@@ -1,0 +1,181 @@
+#include "lockstep/view/internal/sweep_drawings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lockstep/base/text.h"
+#include "lockstep/view/internal/markup.h"
+
+namespace lockstep::view {
+namespace {
+
+// In pixels.
+constexpr double kAxisTop = 76;
+constexpr double kAxisHeight = 300;
+constexpr double kAxisSide = 90;
+constexpr double kParallelHeight = kAxisTop + kAxisHeight + 34;
+constexpr double kComparedTop = 24;
+constexpr double kComparedHeight = 280;
+constexpr double kSmallWidth = 96;
+constexpr double kSmallHeight = 24;
+
+constexpr double kTopShare = 0.1;
+constexpr size_t kMostChoiceNames = 20;
+constexpr size_t kMostDots = 30;
+constexpr size_t kLongestName = 22;
+
+std::string shortened(const std::string& name) {
+  return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 1) + "…";
+}
+
+// Where the value of a place lies on an axis of numbers.
+double value_at(const sweep::ParallelAxis& axis, double place) {
+  if (!axis.log) return axis.low + place * (axis.high - axis.low);
+  return std::exp(std::log(axis.low) + place * (std::log(axis.high) - std::log(axis.low)));
+}
+
+double down(double place) { return kAxisTop + (1 - place) * kAxisHeight; }
+
+// Places and names of the ticks.
+std::vector<std::pair<double, std::string>> ticks_of(const sweep::ParallelAxis& axis) {
+  std::vector<std::pair<double, std::string>> ticks;
+  if (axis.choices.empty()) {
+    for (int i = 0; i <= 4; ++i) ticks.emplace_back(i / 4.0, as_rate(value_at(axis, i / 4.0)));
+  } else if (axis.choices.size() <= kMostChoiceNames) {
+    const auto count = static_cast<double>(axis.choices.size());
+    for (size_t i = 0; i < axis.choices.size(); ++i)
+      ticks.emplace_back((static_cast<double>(i) + 0.5) / count, shortened(axis.choices[i]));
+  }
+  return ticks;
+}
+
+void name_ticks(Drawing& drawing, const sweep::ParallelAxis& axis, double x) {
+  for (const auto& [place, name] : ticks_of(axis))
+    drawing.words(x - 8, down(place) + 4, Anchor::end, name, drawing.colours().ink, 11);
+}
+
+void draw_axis(Drawing& drawing, const sweep::ParallelAxis& axis, double x, bool is_result) {
+  drawing.line(x, kAxisTop, x, kAxisTop + kAxisHeight, drawing.colours().faint, 1);
+  for (const auto& [place, name] : ticks_of(axis))
+    drawing.line(x - 4, down(place), x, down(place), drawing.colours().faint, 1);
+  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(axis.name), drawing.colours().ink, 13, is_result);
+}
+
+// Its parts: a line ends where a parameter does not count, and goes on after it.
+void draw_line(Drawing& drawing, const sweep::ParallelLine& line, const std::vector<double>& across,
+               const std::string& title) {
+  const bool is_top = line.rank <= kTopShare;
+  drawing.raw("<g><title>" + escaped(title) + "</title>");
+  std::vector<std::pair<double, double>> part;
+  const auto draw = [&] {
+    const std::string opacity =
+        "stroke-opacity=\"" + fixed(is_top ? 0.9 : 0.12 + 0.4 * (1 - line.rank), 2) + "\"";
+    drawing.path(part, is_top ? drawing.colours().held_out : drawing.colours().train, is_top ? 2 : 1.3,
+                 opacity);
+    part.clear();
+  };
+  for (size_t i = 0; i < line.places.size(); ++i) {
+    if (std::isnan(line.places[i])) {
+      draw();
+    } else {
+      part.emplace_back(across[i], down(line.places[i]));
+    }
+  }
+  draw();
+  drawing.raw("</g>\n");
+}
+
+// With a name for those who hear the page.
+std::string named(std::string svg, const std::string& name) {
+  const std::string begin = "<svg ";
+  return begin + "role=\"img\" aria-label=\"" + escaped(name) + "\" " + svg.substr(begin.size());
+}
+
+}  // namespace
+
+std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const PageColours& colours) {
+  Drawing drawing(kParallelHeight, colours);
+  std::vector<double> across;
+  const size_t count = parallel.axes.size();
+  for (size_t i = 0; i < count; ++i)
+    across.push_back(count == 1 ? kPageWidth / 2
+                                : kAxisSide + static_cast<double>(i) * (kPageWidth - kAxisSide - 50) /
+                                                  static_cast<double>(count - 1));
+  for (size_t i = parallel.lines.size(); i-- > 0;) {
+    const sweep::ParallelLine& line = parallel.lines[i];
+    draw_line(drawing, line, across,
+              "trial " + std::to_string(line.trial) + ": " + parallel.axes.back().name + " " +
+                  as_rate(line.result));
+  }
+  // Names of choices lie on the lines.
+  drawing.raw("<g style=\"paint-order:stroke;stroke-width:4px;stroke:" + colours.paper + "\">\n");
+  for (size_t i = 0; i < count; ++i) name_ticks(drawing, parallel.axes[i], across[i]);
+  drawing.raw("</g>\n");
+  for (size_t i = 0; i < count; ++i) draw_axis(drawing, parallel.axes[i], across[i], i + 1 == count);
+  drawing.words(kAxisSide, 24, Anchor::start, "orange: the best tenth of the trials; blue: the others",
+                drawing.colours().faint, 12);
+  return named(drawing.finish(),
+               "parallel coordinates of " + std::to_string(parallel.lines.size()) + " trials");
+}
+
+std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,
+                          const PageColours& colours) {
+  double last = 1, low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const TrialCurve& curve : curves) {
+    for (const auto& [step, value] : curve.points) {
+      last = std::max(last, static_cast<double>(step));
+      low = std::min(low, value);
+      high = std::max(high, value);
+    }
+  }
+  if (!std::isfinite(low)) return "";
+  Drawing drawing(kComparedTop + kComparedHeight + 52, colours);
+  const Panel panel{"compared-area", kComparedTop, kComparedHeight, make_axis(0, last, 9, false),
+                    make_axis(low, high, 6, true)};
+  draw_axes(drawing, panel, name, true);
+  for (size_t i = 0; i < curves.size(); ++i) {
+    std::vector<std::pair<double, double>> places;
+    for (const auto& [step, value] : curves[i].points)
+      places.emplace_back(panel.across(static_cast<double>(step)), panel.down(value));
+    drawing.raw("<g><title>trial " + std::to_string(curves[i].trial) + "</title>");
+    drawing.path(places, compared_colour(i), 2);
+    if (places.size() <= kMostDots) {
+      for (const auto& [x, y] : places) drawing.dot(x, y, 3, compared_colour(i));
+    }
+    drawing.raw("</g>\n");
+  }
+  drawing.words((kPlotLeft + kPlotRight) / 2, kComparedTop + kComparedHeight + 38, Anchor::middle, "step",
+                drawing.colours().ink, 13, true);
+  return named(drawing.finish(), name + " of the compared trials against steps");
+}
+
+std::string draw_small(const TrialCurve& curve, double low, double high) {
+  if (curve.points.empty()) return "";
+  const auto last = static_cast<double>(curve.points.back().first);
+  std::string places = "M";
+  const double range = high > low ? high - low : 1;
+  for (const auto& [step, value] : curve.points) {
+    const double x = 2 + (kSmallWidth - 4) * (last > 0 ? static_cast<double>(step) / last : 0);
+    const double y = 2 + (kSmallHeight - 4) * (1 - (value - low) / range);
+    if (places.size() > 1) places += " ";
+    places += fixed(x, 1) + "," + fixed(y, 1);
+  }
+  if (curve.points.size() == 1) places += " h0.1";
+  return "<svg class=\"small\" viewBox=\"0 0 " + fixed(kSmallWidth, 0) + " " + fixed(kSmallHeight, 0) +
+         "\" aria-hidden=\"true\"><path d=\"" + places + "\"/></svg>";
+}
+
+std::string compared_colour(size_t index) {
+  return "var(--compared-" + std::to_string(index % kComparedColours) + ")";
+}
+
+std::string_view compared_style() {
+  return R"(:root{--compared-0:#2a6fb0;--compared-1:#d8701a;--compared-2:#2f855a;--compared-3:#b83280;
+  --compared-4:#6b46c1;--compared-5:#8a6d1f;--compared-6:#1f8a96;--compared-7:#c0392b}
+@media(prefers-color-scheme:dark){:root{--compared-0:#58a6ff;--compared-1:#f0883e;--compared-2:#5cc98a;
+  --compared-3:#f778ba;--compared-4:#b392f0;--compared-5:#d2a73b;--compared-6:#4fd1dc;--compared-7:#ff7b72}}
+)";
+}
+
+}  // namespace lockstep::view

@@ -1,0 +1,27 @@
+// The drawings of a sweep's page as SVG.
+#pragma once
+
+#include <string>
+
+#include "lockstep/view/internal/drawing.h"
+#include "lockstep/view/sweep_page.h"
+
+namespace lockstep::view {
+
+/// A line for each trial across an axis for each parameter. The best tenth is drawn on top, in another
+/// colour.
+std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const PageColours& colours);
+
+/// The curves of the chosen trials in one plot; curve i has the colour compared_colour(i).
+std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,
+                          const PageColours& colours);
+
+/// A curve as large as a word.
+std::string draw_small(const TrialCurve& curve, double low, double high);
+
+inline constexpr size_t kComparedColours = 8;
+/// As CSS writes it: a variable that compared_style() sets for light and dark.
+std::string compared_colour(size_t index);
+std::string_view compared_style();
+
+}  // namespace lockstep::view

@@ -1,0 +1,270 @@
+#include "lockstep/view/sweep_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lockstep/base/text.h"
+#include "lockstep/view/internal/curves_drawing.h"
+#include "lockstep/view/internal/markup.h"
+#include "lockstep/view/internal/page_head.h"
+#include "lockstep/view/internal/report_parts.h"
+#include "lockstep/view/internal/sweep_drawings.h"
+
+namespace lockstep::view {
+namespace {
+
+using sweep::Row;
+using sweep::TrialState;
+
+constexpr const char* kStyle = R"(.trials{width:100%}
+.trials td,.trials th{white-space:nowrap}
+.trials td.text{white-space:normal;min-width:160px}
+.trials tr.best>*{background:rgba(var(--blue),.12)}
+.wide svg{min-width:720px}
+svg.small{width:96px;height:24px}
+svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:round}
+.importance{width:100%;max-width:640px}
+.importance td.bar{width:60%}
+.key{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}
+.compared td.differs{font-weight:600}
+details{border-top:1px solid var(--line);padding:10px 0}
+summary{cursor:pointer;font-weight:600}
+details section{border:0;padding:12px 0;margin:0}
+)";
+
+std::string shown(const std::string& value) {
+  const auto number = parse_number<double>(value);
+  return number && value.size() > 8 ? as_rate(*number) : value;
+}
+
+std::string result_of(const Row& row) { return row.value ? fixed(*row.value, 4) : "–"; }
+
+std::string figure(const std::string& name, const std::string& value, const std::string& more = "") {
+  return "<div><span>" + escaped(name) + "</span><b>" + escaped(value) + "</b>" +
+         (more.empty() ? "" : "<span>" + escaped(more) + "</span>") + "</div>\n";
+}
+
+std::string states_text(const sweep::Table& table) {
+  std::map<TrialState, int64_t> counts;
+  for (const Row& row : table.rows) ++counts[row.state];
+  std::vector<std::string> words;
+  for (const auto& [state, count] : counts)
+    words.push_back(with_commas(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
+  return join(words, ", ");
+}
+
+std::string head(const SweepPage& page) {
+  const sweep::Table& table = page.table;
+  double seconds = 0;
+  int64_t steps = 0;
+  for (const Row& row : table.rows) {
+    seconds += row.seconds;
+    steps += row.step;
+  }
+  std::string figures;
+  if (const Row* best = table.best())
+    figures +=
+        figure("best " + table.spec.metric(), result_of(*best), "trial " + std::to_string(best->trial));
+  figures += figure("trials", with_commas(static_cast<int64_t>(table.rows.size())), states_text(table));
+  figures += figure("time of all trials", as_duration(seconds), with_commas(steps) + " steps");
+  const sweep::SweepOptions& options = table.spec.options;
+  figures += figure("search", enum_names(options.search)[static_cast<size_t>(options.search)],
+                    "seed " + std::to_string(options.seed) +
+                        (options.stop_rule == sweep::StopRule::none
+                             ? ""
+                             : std::string(", stop rule ") +
+                                   enum_names(options.stop_rule)[static_cast<size_t>(options.stop_rule)]));
+  return "<header>\n<h1>" + name_text(page.sweep) + "</h1>\n<p class=\"sub\">sweep · " +
+         (table.is_going_on ? "goes on" : "does not go on") + " · " +
+         (table.spec.maximizes() ? "the highest " : "the lowest ") + escaped(table.spec.metric()) +
+         " · <code>" + escaped(join(table.spec.command, " ")) + "</code></p>\n<div class=\"figures\">\n" +
+         figures + "</div>\n</header>\n";
+}
+
+std::string importance_section(const SweepPage& page) {
+  if (page.importances.empty()) return "";
+  std::string rows;
+  for (const sweep::Importance& one : page.importances)
+    rows += "<tr><th scope=\"row\">" + name_text(one.parameter) +
+            "</th><td class=\"bar\"><i style=\"--share:" + fixed(one.share, 4) + "\"></i><span>" +
+            fixed(100 * one.share, 1) + "<small>&nbsp;%</small></span></td></tr>\n";
+  return section(
+      "Importance of parameters",
+      "<table class=\"importance\"><thead><tr><th scope=\"col\">parameter</th><th "
+      "scope=\"col\">importance</th></tr></thead><tbody>\n" +
+          rows + "</tbody></table>\n",
+      "How much the values of the best tenth of the trials differ from those of all trials (PED-ANOVA). "
+      "Of trials that were trained in full.");
+}
+
+std::string table_heading(const SweepPage& page) {
+  std::string text;
+  const auto column = [&](const std::string& name, bool number) {
+    text += std::string("<th scope=\"col\"") + (number ? " class=\"number\"" : "") + ">" + escaped(name) +
+            "</th>";
+  };
+  column("trial", true);
+  column("state", false);
+  column(page.table.spec.metric(), true);
+  if (!page.curves.empty()) column(page.curve_name, false);
+  column("steps", true);
+  column("time", true);
+  for (const sweep::Parameter& parameter : page.table.spec.space.parameters())
+    column(parameter.name, parameter.is_number());
+  column("note", false);
+  return "<thead><tr>" + text + "</tr></thead>\n";
+}
+
+class TableRows {
+ public:
+  explicit TableRows(const SweepPage& page) : page_(page) {
+    for (const TrialCurve& curve : page.curves) {
+      curves_[curve.trial] = &curve;
+      for (const auto& [step, value] : curve.points) {
+        low_ = std::min(low_, value);
+        high_ = std::max(high_, value);
+      }
+    }
+  }
+
+  std::string row(const Row& row) const {
+    const auto number = [](const std::string& text) { return "<td class=\"number\">" + text + "</td>"; };
+    std::string text = "<tr" + std::string(&row == page_.table.best() ? " class=\"best\"" : "") +
+                       "><th scope=\"row\" class=\"number\">" + std::to_string(row.trial) + "</th><td>" +
+                       state_of(row) + (&row == page_.table.best() ? " ★" : "") + "</td>" +
+                       number(result_of(row));
+    if (!page_.curves.empty()) {
+      const auto curve = curves_.find(row.trial);
+      text += "<td>" + (curve == curves_.end() ? "" : draw_small(*curve->second, low_, high_)) + "</td>";
+    }
+    text += number(row.total_steps > row.step ? with_commas(row.step) + "/" + with_commas(row.total_steps)
+                                              : with_commas(row.step));
+    text += number(row.seconds > 0 ? escaped(as_duration(row.seconds)) : "–");
+    for (const sweep::Parameter& parameter : page_.table.spec.space.parameters()) {
+      const std::string value = text_of(row, parameter.name);
+      text += std::string("<td") + (parameter.is_number() ? " class=\"number\"" : "") + ">" +
+              (value.empty() ? "–" : escaped(shown(value))) + "</td>";
+    }
+    const std::string note =
+        row.error.empty() ? row.note : row.error + (row.note.empty() ? "" : "; " + row.note);
+    return text + "<td class=\"text\">" + escaped(note) + "</td></tr>\n";
+  }
+
+ private:
+  const SweepPage& page_;
+  std::map<int64_t, const TrialCurve*> curves_;
+  double low_ = HUGE_VAL, high_ = -HUGE_VAL;
+};
+
+std::string table_section(const SweepPage& page) {
+  std::vector<const Row*> rows;
+  for (const Row& row : page.table.rows) rows.push_back(&row);
+  const double sign = page.table.spec.maximizes() ? -1 : 1;
+  const auto loss = [&](const Row* row) { return row->value ? sign * *row->value : HUGE_VAL; };
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) { return loss(a) < loss(b); });
+  const TableRows table(page);
+  std::string text =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"trials\"><table class=\"trials\">" +
+      table_heading(page) + "<tbody>\n";
+  for (const Row* row : rows) text += table.row(*row);
+  return section("Trials", text + "</tbody></table></div>\n", "The best first.");
+}
+
+const Row* row_of(const SweepPage& page, int64_t trial) {
+  for (const Row& row : page.table.rows) {
+    if (row.trial == trial) return &row;
+  }
+  return nullptr;
+}
+
+std::string compared_table(const SweepPage& page, const std::vector<const Row*>& rows) {
+  std::string text =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"compared trials\"><table "
+      "class=\"compared\"><thead><tr><th scope=\"col\">trial</th>";
+  for (size_t i = 0; i < rows.size(); ++i)
+    text += "<th scope=\"col\"><span class=\"key\" style=\"background:" + compared_colour(i) + "\"></span>" +
+            std::to_string(rows[i]->trial) + "</th>";
+  text += "</tr></thead><tbody>\n";
+  const auto line = [&](const std::string& name, const auto& cell) {
+    std::vector<std::string> cells;
+    for (const Row* row : rows) cells.push_back(cell(*row));
+    const bool differs =
+        std::any_of(cells.begin(), cells.end(), [&](const auto& one) { return one != cells[0]; });
+    text += "<tr><th scope=\"row\">" + name_text(name) + "</th>";
+    for (const std::string& one : cells)
+      text += std::string("<td") + (differs ? " class=\"differs\"" : "") + ">" +
+              (one.empty() ? "–" : escaped(one)) + "</td>";
+    text += "</tr>\n";
+  };
+  line(page.table.spec.metric(), result_of);
+  line("state", [](const Row& row) { return state_of(row); });
+  line("steps", [](const Row& row) { return with_commas(row.step); });
+  line("time", [](const Row& row) { return row.seconds > 0 ? as_duration(row.seconds) : ""; });
+  for (const sweep::Parameter& parameter : page.table.spec.space.parameters())
+    line(parameter.name, [&](const Row& row) { return shown(text_of(row, parameter.name)); });
+  line("weights", [](const Row& row) { return row.weights_hash; });
+  line("note", [](const Row& row) { return row.note; });
+  return text + "</tbody></table></div>\n";
+}
+
+std::string compared_section(const SweepPage& page) {
+  std::vector<const Row*> rows;
+  std::vector<TrialCurve> curves;
+  for (const ChosenTrial& one : page.chosen) {
+    const Row* row = row_of(page, one.trial);
+    if (row == nullptr) continue;
+    rows.push_back(row);
+    const auto curve = std::find_if(page.curves.begin(), page.curves.end(),
+                                    [&](const TrialCurve& has) { return has.trial == one.trial; });
+    curves.push_back(curve == page.curves.end() ? TrialCurve{.trial = one.trial} : *curve);
+  }
+  if (rows.empty()) return "";
+  return section("Comparison",
+                 compared_table(page, rows) + draw_compared(curves, page.curve_name, page_colours()),
+                 "What differs is bold.");
+}
+
+std::string trial_details(const SweepPage& page, const ChosenTrial& chosen, bool is_open) {
+  const Row* row = row_of(page, chosen.trial);
+  if (row == nullptr) return "";
+  History history;
+  for (const record::Event& event : chosen.report.events) history.add(event);
+  std::string text = std::string("<details") + (is_open ? " open" : "") + "><summary>Trial " +
+                     std::to_string(chosen.trial) + ": " + escaped(page.table.spec.metric()) + " " +
+                     result_of(*row) + "</summary>\n<p class=\"sub\"><code>" + escaped(chosen.command) +
+                     "</code></p>\n";
+  if (!row->note.empty()) text += "<p>" + escaped(row->note) + "</p>\n";
+  if (!row->error.empty()) text += "<p>" + escaped(row->error) + "</p>\n";
+  if (history.has_steps())
+    text += draw_curves(history, page_colours(), "trial-" + std::to_string(chosen.trial) + "-");
+  if (chosen.report.judged) {
+    text += confusion_section(chosen.report.judgement);
+  } else if (!chosen.report.not_judged.empty()) {
+    text += "<p class=\"note\">No confusion matrix: " + escaped(chosen.report.not_judged) + "</p>\n";
+  }
+  return text + "</details>\n";
+}
+
+std::string details_section(const SweepPage& page) {
+  std::string text;
+  for (const ChosenTrial& one : page.chosen) text += trial_details(page, one, &one == &page.chosen.front());
+  return text.empty() ? "" : section("Chosen trials", text);
+}
+
+}  // namespace
+
+std::string sweep_page(const SweepPage& page) {
+  std::string text =
+      page_head(page.sweep, std::string(compared_style()) + kStyle) + "<body>\n<main>\n" + head(page);
+  text += compared_section(page);
+  if (!page.parallel.lines.empty())
+    text += section(
+        "Parallel coordinates",
+        "<div class=\"scroll wide\" tabindex=\"0\" role=\"region\" aria-label=\"parallel coordinates\">" +
+            draw_parallel(page.parallel, page_colours()) + "</div>\n");
+  text += importance_section(page) + table_section(page) + details_section(page);
+  return text + "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace lockstep::view

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Wherever trials are trained, the table is the same: on threads of one process, as processes, as jobs of the local
+queue, with another number of workers, with little memory, and after kill -9 of any of these. A trial has the weights of
+its command alone."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+import unittest
+
+import runs
+from sweeps import lines, processes_of, table
+
+TRAINING = ["--recipe", "plain", "--image-size", "20x20", "--shards", "4", "--max-steps", "8"]
+SEARCH = ["--count", "10", "--lag", "2", "--seed", "1", "--learning-rate", "0.001..0.1:log", "--network",
+          "digits_cnn,lenet"]
+
+
+class Places(runs.TestFolders, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        os.environ["LOCKSTEP_JOBS"] = str(cls.folder / "queue")
+        runs.run("queue", "run", "--workers", "2")
+        cls.sweep("expected", "--trials", "1", "--trials-as", "processes")
+        cls.expected = table(cls.folder / "expected")
+
+    @classmethod
+    def words(cls, name, *options):
+        return ["sweep", *SEARCH, *options, "--output", cls.folder / name, "--", "train", cls.digits, "--validation",
+                cls.held_out, *TRAINING]
+
+    @classmethod
+    def sweep(cls, name, *options):
+        return runs.run(*cls.words(name, *options))
+
+    def check(self, name):
+        self.assertEqual(table(self.folder / name), self.expected)
+
+    @staticmethod
+    def killed_programs(sweep):
+        """Of a job, of its trials, and of the queue."""
+        return ("sweep-runner", sweep), ("sweep-trials", sweep), ("queue-runner", os.environ["LOCKSTEP_JOBS"])
+
+    def test_threads(self):
+        for name, options in (("one", ["--trials", "1"]), ("eight", ["--trials", "8"]),
+                              ("workers", ["--trials", "2", "--workers", "2"])):
+            printed = self.sweep(name, *options)
+            self.assertRegex(printed, r"memory of the process of all trials: [0-9.]+ [MG]B at most")
+            self.check(name)
+        row = self.expected[4]
+        alone = self.folder / "alone"
+        options = [word for name, value in row["parameters"].items() for word in (f"--{name}", value)]
+        runs.run("train", self.digits, "--validation", self.held_out, *TRAINING, *options, "--output", alone)
+        self.assertEqual(json.loads((alone / "result.json").read_text())["weights_hash"], row["weights_hash"])
+
+    def test_little_memory(self):
+        """Trials wait for each other."""
+        self.sweep("little", "--trials", "4", "--memory", "1M")
+        self.check("little")
+        starts, ends = [], []
+        for row in self.expected:
+            result = json.loads((self.folder / f"little/trials/{row['trial']:04}/result.json").read_text())
+            starts.append(result["started"])
+            ends.append(result["ended"])
+        self.assertEqual(max(sum(start <= at < end for start, end in zip(starts, ends)) for at in starts), 1)
+        self.assertIn("--memory cannot be", runs.run(*self.words("none", "--memory", "lots"), status=2))
+
+    def test_jobs_that_are_killed(self):
+        name, sweep = "jobs-of-queue", self.folder / "jobs-of-queue"
+        printed = self.sweep(name, "--profile", "local")
+        self.assertRegex(printed, r"^jobs \d+, \d+\n")
+        killed = 0
+        for count in range(1, 9, 1 if runs.IS_LONG else 3):
+            runs.wait_for(lambda count=count: len(lines(sweep, "outcome")) >= count)
+            for process in processes_of(*self.killed_programs(sweep)[killed % 3])[:1]:
+                os.kill(process, signal.SIGKILL)
+                killed += 1
+        self.assertGreater(killed, 0)
+
+        def is_over():
+            runs.run("jobs")  # looks at jobs whose runner is gone
+            return len(lines(sweep, "outcome")) == 10
+        runs.wait_for(is_over, seconds=100)
+        self.check(name)
+
+    @unittest.skipUnless(runs.IS_LONG, "about two minutes")
+    def test_fifty_kills(self):
+        """No trial is stuck, and none has another result."""
+        longer = ["--count", "40", "--max-steps", "60"]
+
+        def words(name, *options):
+            all_words = self.words(name, "--search", "sobol", *options)
+            for option, value in zip(longer[::2], longer[1::2]):
+                all_words[all_words.index(option) + 1] = value
+            return all_words
+        runs.run(*words("calm", "--trials", "2"))
+        sweep, killed = self.folder / "fifty", 0
+        runs.run(*words("fifty", "--profile", "local"))
+        while killed < 50:
+            time.sleep(0.2)
+            for process in processes_of(*self.killed_programs(sweep)[killed % 3])[:1]:
+                os.kill(process, signal.SIGKILL)
+                killed += 1
+            runs.run("jobs")
+            self.assertLess(len(lines(sweep, "outcome")), 40, f"ended after {killed} kills")
+
+        def is_over():
+            runs.run("jobs")
+            return len(lines(sweep, "outcome")) >= 40
+        runs.wait_for(is_over, seconds=110)
+        self.assertEqual(table(sweep), table(self.folder / "calm"))
+
+    def test_keys(self):
+        """The live table on a terminal: a trial is stopped, another one restarted, and one annotated."""
+        sweep = self.folder / "keys"
+        words = [*self.words("keys", "--trials", "1")]
+        words[words.index("--max-steps") + 1] = "600"
+        words[words.index("--learning-rate") + 1] = "0.0005..0.002:log"  # none becomes NaN on any processor
+        words += ["--validate-every", "5", "--patience", "0"]
+        with open(self.folder / "keys.out", "w", encoding="utf-8") as out:
+            process = subprocess.Popen(runs.command(*words), stdout=out, stderr=out)
+        runs.wait_for(lambda: len(lines(sweep, "outcome")) >= 1)
+        view, screen = pty.fork()
+        if view == 0:
+            os.execv(runs.PROGRAM, runs.command("sweep", "watch", sweep))
+        try:
+            for keys in (b"nlook here\r", b"ry"):  # trial 0, which has ended
+                time.sleep(1.5)
+                os.write(screen, keys)
+            runs.wait_for(lambda: len(lines(sweep, "restart")) == 1)
+            runs.wait_for(lambda: table(sweep)[0]["state"] == "running")
+            time.sleep(1.5)  # the view looks once a second
+            os.write(screen, b"sy")
+            runs.wait_for(lambda: table(sweep)[0]["state"] == "stopped")
+            os.write(screen, b"Sy")
+            process.wait(timeout=60)
+            os.write(screen, b"q")
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(view, 0)[1]), 0)
+        finally:
+            process.kill()
+            os.close(screen)
+        row = table(sweep)[0]
+        self.assertEqual(row["note"], "look here")
+        self.assertLess(row["steps"], 600)
+        self.assertGreater(row["steps"], 0)
+
+    @unittest.skipUnless(runs.IS_LONG, "needs a training of twenty seconds")
+    def test_workers_move(self):
+        """The last trial goes on with the workers of those that have ended."""
+        def sweep(name, *options):
+            return runs.run("sweep", "--count", "1", "--search", "random", "--learning-rate", "0.001..0.1:log",
+                            "--output", self.folder / name, *options, "--", "train", self.digits, "--validation",
+                            self.held_out, "--recipe", "plain", "--network", "digits_cnn", "--patience", "0", "--max-steps", "2500")
+        self.assertIn("1 trial went on with workers", sweep("moved", "--trials", "2"))
+        sweep("still", "--trials", "1")
+        self.assertEqual(table(self.folder / "moved"), table(self.folder / "still"))
+
+
+if __name__ == "__main__":
+    unittest.main()

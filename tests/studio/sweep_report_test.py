@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The page of a sweep in a real Chromium: it loads nothing, axe finds nothing in light and dark, and what others wrote
+is text."""
+
+import unittest
+
+import browser
+import runs
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)> \u202egnp.exe"
+
+
+class SweepReport(runs.TestFolders, unittest.TestCase):
+    def test_page(self):
+        sweep = self.folder / "sweep"
+        runs.run("sweep", "--count", "12", "--trials", "2", "--seed", "1", "--search", "random", "--keep-weights", "2",
+                 "--learning-rate", "0.001..0.1:log", "--network", "digits_cnn,lenet", "--momentum",
+                 "0.5..0.9:when=network=lenet", "--output", sweep, "--", "train", self.digits, "--validation",
+                 self.held_out, "--recipe", "plain", "--image-size", "20x20", "--optimizer", "sgdm", "--max-steps",
+                 "6", "--validate-every", "2")
+        runs.run("sweep", "annotate", sweep, "3", HOSTILE)
+        printed = runs.run("report", sweep, "--trials", "3,0,1,2,4,5")
+        self.assertIn("report.html", printed)
+        with browser.sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=["--no-sandbox"])
+            for scheme in ("light", "dark"):
+                page = chromium.new_context(color_scheme=scheme).new_page()
+                asked = []
+                page.on("request", lambda request: asked.append(request.url))
+                page.goto((sweep / "report.html").as_uri())
+                found = browser.Axe().run(page)
+                self.assertEqual(found.violations_count, 0, found.generate_report())
+                self.assertEqual(len(asked), 1, asked)
+            self.check_content(page)
+            chromium.close()
+        self.assertIn("has no trial \"99\"", runs.run("report", sweep, "--trials", "99", status=1))
+
+    def check_content(self, page):
+        self.assertEqual(page.locator(".trials tbody tr").count(), 12)
+        self.assertEqual(page.locator(".trials svg.small").count(), 12)  # a curve of each
+        results = [float(text) for text in page.locator(".trials tbody td:nth-of-type(2)").all_inner_texts()]
+        self.assertEqual(results, sorted(results, reverse=True))
+        self.assertIn("<script>alert(1)</script>", page.locator(".trials").inner_text())
+        self.assertEqual(page.locator("svg[aria-label='parallel coordinates of 12 trials'] > g > title").count(), 12)
+        self.assertEqual(page.locator(".importance tbody tr").count(), 3)
+        self.assertEqual(page.locator("details").count(), 6)
+        # Of six chosen trials, at most the two that kept their weights have a confusion matrix; the others say why not.
+        self.assertEqual(page.locator("details .matrix").count() + page.get_by_text("has no weights").count(), 6)
+        widest = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        self.assertLessEqual(widest, 0, "the page is not wider than its window")
+
+
+if __name__ == "__main__":
+    unittest.main()
