@@ -68,13 +68,12 @@ class OnSlurm(runs.TestFolders):
         runs.wait_for(lambda: set(self.states()) <= {"COMPLETED", "CANCELLED", "FAILED"}, seconds)
         runs.wait_for(lambda: not list((self.folder / "jobs/.pools").glob("*")), seconds)
 
-    @staticmethod
-    def clients(program):
-        """The processes of a client alone, without what it started."""
+    def clients(self, program):
+        """The processes of this test's client alone, without what it started; another test may run the same program."""
         found = []
         for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 words = file.read_bytes().decode().split("\0")
-                if words[0] == str(program) and not words[1].startswith("--lockstep"):
+                if words[:2] == [str(program), str(self.digits)]:
                     found.append(int(file.parent.name))
         return found

@@ -44,13 +44,7 @@ std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::st
 // for small grey images.
 nn::NetworkInput own_input(const nn::Network& network, const std::string& name) {
   if (const auto native = nn::native_input(name)) return *native;
-  nn::NetworkInput input;
-  const Json expected = nn::expected_input(network);
-  if (expected.contains("image-size"))
-    std::tie(input.height, input.width) =
-        two_numbers("image-size", expected["image-size"].get<std::string>(), kImageSizeForm);
-  if (expected.value("color", "") == "rgb") input.channels = 3;
-  return input;
+  return nn::sized_as_expected(nn::expected_input(network), {});
 }
 
 nn::NetworkInput input_of(const InputChoice& choice, nn::NetworkInput input) {

@@ -173,6 +173,24 @@ Json expected_input(const Network& network) {
   return network.spec().is_object() ? network.spec().value("input", Json::object()) : Json::object();
 }
 
+NetworkInput sized_as_expected(const Json& expected, NetworkInput input) {
+  if (const auto size = expected.find("image-size"); size != expected.end()) {
+    const std::vector<std::string> sides = split(size->is_string() ? size->get<std::string>() : "", 'x');
+    const auto side = [&](size_t index) { return sides.size() == 2 ? parse_number<int64_t>(sides[index]).value_or(0) : 0; };
+    if (side(0) < 1 || side(1) < 1)
+      throw Error(ErrorCode::invalid_option,
+                  "\"image-size\" of the network's \"input\" cannot be " + size->dump() +
+                      ": it must be HxW, such as 28x28");
+    input.height = side(0);
+    input.width = side(1);
+    input.time_steps = 0;
+  }
+  const auto color = expected.find("color");
+  if (color != expected.end() && *color == "rgb") input.channels = 3;
+  if (color != expected.end() && *color == "grey") input.channels = 1;
+  return input;
+}
+
 std::string head_of(const Network& network) {
   const LayerGraph graph = graph_of(network);
   return graph.layers[head_index(graph)].name;

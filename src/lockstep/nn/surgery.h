@@ -23,6 +23,10 @@ Json with_changes_made(const Json& json);
 /// Empty if it has none.
 Json expected_input(const Network& network);
 
+/// `input` with the size and channels of the images that `expected` names, which is such an "input". Throws
+/// invalid_option for an image size that is not HxW.
+NetworkInput sized_as_expected(const Json& expected, NetworkInput input);
+
 /// A network with a new head, and the parts of trained weights that still fit it.
 struct Surgery {
   Network network;

@@ -47,6 +47,14 @@ TEST(Surgery, ABuiltInNetworkIsChangedByALayersOptions) {
   EXPECT_THAT(complaint(R"({"base": "lenet", "changes": {}})"), HasSubstr("no entry \"changes\""));
 }
 
+TEST(Surgery, TheImagesThatANetworkExpectsAreItsInput) {
+  const NetworkInput sized = sized_as_expected({{"image-size", "64x96"}, {"color", "rgb"}}, {.classes = 3});
+  EXPECT_EQ(sized, (NetworkInput{.channels = 3, .height = 64, .width = 96, .classes = 3}));
+  EXPECT_EQ(sized_as_expected(Json::object(), sized), sized);
+  for (const Json& size : {Json("64"), Json("0x3"), Json("axb"), Json(7)})
+    EXPECT_THROW(sized_as_expected({{"image-size", size}}, {}), Error) << size;
+}
+
 TEST(Surgery, AHeadOfAFixedSizeBecomesOneForTheClasses) {
   const Network fixed = read_network(
       Json::parse(R"([{"type": "conv2d", "filters": 4, "kernel": 1}, {"type": "global_average_pool"},)"

@@ -13,6 +13,7 @@
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/graph_plan.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/surgery.h"
 #include "lockstep/studio/internal/drawing.h"
 
 namespace lockstep::studio {
@@ -194,7 +195,14 @@ Json drawing_of(const Json& network) {
     json.update(layer.options);
     layers.push_back(std::move(json));
   }
-  return {{"layers", layers}};
+  Json drawing{{"layers", layers}};
+  if (network.is_object() && network.contains("input")) {
+    const nn::NetworkInput input = nn::sized_as_expected(network["input"], {});
+    if (network["input"].contains("image-size"))
+      drawing["input"] = {{"height", input.height}, {"width", input.width}, {"time_steps", 0}};
+    if (network["input"].contains("color")) drawing["input"]["channels"] = input.channels;
+  }
+  return drawing;
 }
 
 Json network_drawing(const std::string& name) {
