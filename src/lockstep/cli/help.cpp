@@ -1,6 +1,7 @@
 #include "lockstep/cli/help.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lockstep/base/text.h"
 
@@ -23,6 +24,19 @@ std::string entry(const std::string& label, const std::string& text, int column,
 std::string as_sentence(std::string text) {
   if (text.front() >= 'a' && text.front() <= 'z') text.front() = static_cast<char>(text.front() - 'a' + 'A');
   return text + ".";
+}
+
+// A line for each command that is not hidden.
+std::string entries(const std::vector<Verb>& verbs, int width) {
+  int column = 0;
+  for (const Verb& verb : verbs) {
+    if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
+  }
+  std::string text;
+  for (const Verb& verb : verbs) {
+    if (!verb.hidden) text += entry(verb.name + " " + verb.words, verb.summary, column, width);
+  }
+  return text;
 }
 
 }  // namespace
@@ -80,21 +94,22 @@ std::string wrap(const std::string& text, int width, int indent) {
 }
 
 std::string program_help(const std::vector<Verb>& verbs, int width) {
-  int column = 0;
-  for (const Verb& verb : verbs) {
-    if (!verb.hidden) column = std::max(column, static_cast<int>(verb.name.size() + verb.words.size()) + 5);
-  }
   std::string text = wrap(kWhatItIs, width, 0);
-  text += "\n\nusage: lockstep COMMAND ...\n\n";
-  for (const Verb& verb : verbs) {
-    if (!verb.hidden) text += entry(verb.name + " " + verb.words, verb.summary, column, width);
-  }
+  text += "\n\nusage: lockstep COMMAND ...\n\n" + entries(verbs, width);
   text += "\nexample:\n  lockstep train FOLDER\n\n";
   text += wrap(
       "FOLDER contains a folder of images for each class. All options have defaults; lockstep COMMAND --help "
       "lists them.",
       width, 0);
   return text + "\n";
+}
+
+std::string family_help(const std::vector<Verb>& verbs, const std::string& family, int width) {
+  std::vector<Verb> members;
+  std::copy_if(verbs.begin(), verbs.end(), std::back_inserter(members),
+               [&](const Verb& verb) { return verb.name.starts_with(family + " "); });
+  const std::string list = entries(members, width);
+  return list.empty() ? "" : "usage: lockstep " + family + " COMMAND ...\n\n" + list;
 }
 
 std::string verb_help(const Verb& verb, int width) {

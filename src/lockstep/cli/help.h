@@ -23,6 +23,9 @@ std::string verb_text(const Verb& verb);
 /// What the program is, its commands, and an example.
 std::string program_help(const std::vector<Verb>& verbs, int width);
 
+/// Commands of two words that share the first one, such as "cloud". Empty if there are none.
+std::string family_help(const std::vector<Verb>& verbs, const std::string& family, int width);
+
 /// How a command is written, e.g. "usage: lockstep train FOLDER [options]".
 std::string usage_line(const Verb& verb);
 

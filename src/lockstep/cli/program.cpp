@@ -32,22 +32,18 @@ bool starts_with_verb(const std::vector<std::string>& arguments, const std::vect
   for (const Verb& verb : builtin_verbs()) {
     if (verb.hidden) continue;
     names.push_back(verb.name);
-    if (split(verb.name, ' ').front() == arguments.front()) family.push_back("lockstep " + verb.name);
+    if (split(verb.name, ' ').front() == arguments.front()) family.push_back(verb.name);
   }
   const std::string& first = arguments.front();
   if (first.starts_with("-"))
     throw Error(ErrorCode::invalid_option, "unknown option " + first,
                 "options follow a command, as in lockstep train FOLDER --workers 2");
-  if (!family.empty()) {
-    const std::string typed = first + (arguments.size() > 1 ? " " + arguments[1] : "");
-    throw Error(ErrorCode::invalid_option, "unknown command \"" + typed + "\"",
-                "the commands are " + join(family, " and "));
-  }
   const std::string two_words = arguments.size() > 1 ? first + " " + arguments[1] : first;
-  std::string found = nearest(two_words, names);
-  if (found.empty()) found = nearest(first, names);
-  throw Error(ErrorCode::invalid_option, "unknown command \"" + first + "\"",
-              found.empty() ? "lockstep --help lists the commands" : "did you mean " + found + "?");
+  std::string found = nearest(two_words, family.empty() ? names : family);
+  if (found.empty() && family.empty()) found = nearest(first, names);
+  const std::string lists = "lockstep " + (family.empty() ? "" : first + " ") + "--help lists the commands";
+  throw Error(ErrorCode::invalid_option, "unknown command \"" + (family.empty() ? first : two_words) + "\"",
+              found.empty() ? lists : "did you mean " + found + "?");
 }
 
 const Verb& find_verb(const std::vector<std::string>& arguments) {
@@ -55,6 +51,16 @@ const Verb& find_verb(const std::vector<std::string>& arguments) {
     if (starts_with_verb(arguments, split(verb.name, ' '))) return verb;
   }
   unknown_verb(arguments);
+}
+
+// For "cloud", "cloud --help" and "help cloud"; otherwise empty.
+std::string help_of_family(const std::vector<std::string>& arguments, int width) {
+  const bool is_asked = arguments.size() == 1 || (arguments.size() == 2 && (arguments[0] == "help" ||
+                                                   arguments[1] == "--help" || arguments[1] == "-h"));
+  const std::string& family = arguments[arguments.size() == 2 && arguments[0] == "help" ? 1 : 0];
+  const bool is_verb = std::any_of(builtin_verbs().begin(), builtin_verbs().end(),
+                                   [&](const Verb& verb) { return verb.name == family; });
+  return is_asked && !is_verb ? family_help(builtin_verbs(), family, width) : "";
 }
 
 int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console,
@@ -83,6 +89,10 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Ru
   }
   if (first == "--help" || first == "-h" || (first == "help" && arguments.size() == 1)) {
     console.print(program_help(builtin_verbs(), console.width()));
+    return 0;
+  }
+  if (const std::string help = help_of_family(arguments, console.width()); !help.empty()) {
+    console.print(help);
     return 0;
   }
   if (first == "help") {
