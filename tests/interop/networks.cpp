@@ -17,7 +17,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/nn/state.h"
@@ -54,7 +54,7 @@ void write_scores(char** arguments) {
           .make({images.size(1), images.size(2), images.size(3), std::stoll(arguments[3])});
   nn::load_state(*instance.module, nn::read_weights(arguments[4]), arguments[4]);
   instance.module->eval();
-  const kernels::DirectConvolutions kernels(true);
+  const kernels::DirectKernels kernels(true);
   nn::write_safetensors(arguments[6], {{"scores", instance.forward(images).contiguous()}});
 }
 

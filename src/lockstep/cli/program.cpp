@@ -55,8 +55,9 @@ const Verb& find_verb(const std::vector<std::string>& arguments) {
 
 // For "cloud", "cloud --help" and "help cloud"; otherwise empty.
 std::string help_of_family(const std::vector<std::string>& arguments, int width) {
-  const bool is_asked = arguments.size() == 1 || (arguments.size() == 2 && (arguments[0] == "help" ||
-                                                   arguments[1] == "--help" || arguments[1] == "-h"));
+  const bool is_asked =
+      arguments.size() == 1 ||
+      (arguments.size() == 2 && (arguments[0] == "help" || arguments[1] == "--help" || arguments[1] == "-h"));
   const std::string& family = arguments[arguments.size() == 2 && arguments[0] == "help" ? 1 : 0];
   const bool is_verb = std::any_of(builtin_verbs().begin(), builtin_verbs().end(),
                                    [&](const Verb& verb) { return verb.name == family; });

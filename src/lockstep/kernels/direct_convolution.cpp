@@ -1,27 +1,18 @@
-// The operators of convolutions. Long because they share the calls and their checks.
 #include "lockstep/kernels/direct_convolution.h"
 
-#include <algorithm>
 #include <array>
 
 #include <ATen/ATen.h>
-#include <ATen/InferSize.h>
-#include <ATen/TensorUtils.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/library.h>
 
 #include "lockstep/device/dispatch_scope.h"
 #include "lockstep/kernels/convolution_kernels.h"
-#include "lockstep/kernels/direct_linear.h"
-#include "lockstep/kernels/direct_pooling.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/engine_convolution.h"
 #include "lockstep/kernels/memory_order.h"
-#include "lockstep/kernels/fused_batch_norm.h"
-#include "lockstep/kernels/fused_relu.h"
-#include "lockstep/kernels/group_batch_norm.h"
 #include "lockstep/kernels/first_derivative.h"
 #include "lockstep/kernels/internal/typed.h"
 #include "lockstep/kernels/shards_together.h"
@@ -33,9 +24,6 @@ using kernels::BFloat16;
 using kernels::ConvolutionShape;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-thread_local bool enabled_here = false;
-thread_local std::vector<at::Tensor>* row_copies_here = nullptr;
 
 /// Padding and stride: of height, then of width.
 using Steps = std::array<int64_t, 4>;
@@ -133,22 +121,11 @@ class Convolution : public torch::autograd::Function<Convolution> {
   }
 };
 
-/// The arguments of at::conv2d.
-struct Call {
-  const at::Tensor& input;
-  const at::Tensor& weight;
-  const std::optional<at::Tensor>& bias;
-  c10::SymIntArrayRef stride;
-  c10::SymIntArrayRef padding;
-  c10::SymIntArrayRef dilation;
-  const c10::SymInt& groups;
-};
-
 bool are_all(c10::SymIntArrayRef values, int64_t wanted) {
   return std::all_of(values.begin(), values.end(), [&](const c10::SymInt& value) { return value == wanted; });
 }
 
-bool has_fitting_layout(const Call& call) {
+bool has_fitting_layout(const ConvolutionCall& call) {
   const auto is_dense = [](const at::Tensor& tensor) {
     return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
   };
@@ -178,8 +155,8 @@ bool has_idle_lines(const ConvolutionShape& shape, const Steps& steps) {
 }
 
 /// Padding and stride if our kernels do this convolution in `type`.
-std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
-  if ((!enabled_here && type != at::kBFloat16) || (type != at::kFloat && type != at::kBFloat16) ||
+std::optional<Steps> steps_if_direct(const ConvolutionCall& call, at::ScalarType type) {
+  if ((!DirectKernels::enabled() && type != at::kBFloat16) || (type != at::kFloat && type != at::kBFloat16) ||
       !has_fitting_layout(call))
     return std::nullopt;
   const auto value = [](const c10::SymInt& number) { return number.guard_int(__FILE__, __LINE__); };
@@ -192,14 +169,14 @@ std::optional<Steps> steps_if_direct(const Call& call, at::ScalarType type) {
   shape.batch = ShardsTogether::samples_of_each(shape.batch);
   if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
   if (type == at::kBFloat16 && has_idle_lines(shape, steps)) return steps;
-  if (!enabled_here) return std::nullopt;
+  if (!DirectKernels::enabled()) return std::nullopt;
   const bool worthwhile =
       type == at::kFloat ? kernels::is_worthwhile<float>(shape) : kernels::is_worthwhile<BFloat16>(shape);
   return worthwhile ? std::optional(steps) : std::nullopt;
 }
 
 /// The type in which the engine would compute: autocast comes after this key.
-at::ScalarType type_of(const Call& call) {
+at::ScalarType type_of(const ConvolutionCall& call) {
   const bool autocast = at::autocast::is_autocast_enabled(at::kCPU) &&
                         (call.input.scalar_type() == at::kFloat || call.input.scalar_type() == at::kBFloat16);
   if (autocast) return at::autocast::get_autocast_dtype(at::kCPU);
@@ -207,7 +184,7 @@ at::ScalarType type_of(const Call& call) {
                                                                : at::ScalarType::Undefined;
 }
 
-at::Tensor convolve(const Call& call, Joined joined) {
+at::Tensor convolve(const ConvolutionCall& call, Joined joined) {
   const auto& [input, weight, bias, stride, padding, dilation, groups] = call;
   const at::ScalarType type = type_of(call);
   const auto steps = steps_if_direct(call, type);
@@ -230,139 +207,15 @@ at::Tensor convolve(const Call& call, Joined joined) {
              : channels_first(output);
 }
 
-at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                  c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                  c10::SymInt groups) {
-  return convolve({input, weight, bias, stride, padding, dilation, groups}, nullptr);
-}
-
-at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
-                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const auto window = [&](auto part) {
-    return Window{part(kernel), part(stride.empty() ? kernel : stride), part(padding), part(dilation),
-                  ceil_mode};
-  };
-  if (enabled_here && !kernel.empty() && !padding.empty() && !dilation.empty()) {
-    const auto output = direct_max_pool(input, window([](at::IntArrayRef pair) { return pair.front(); }),
-                                        window([](at::IntArrayRef pair) { return pair.back(); }), false);
-    if (output) return *output;
-  }
-  return at::max_pool2d(input, kernel, stride, padding, dilation, ceil_mode);
-}
-
-at::Tensor relu(const at::Tensor& input) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  if (!enabled_here || !fits_fused_relu({input})) return at::relu(input);
-  const auto output = relu_of_batch_norm(input, false);
-  return output ? *output : fused_relu(input, false);
-}
-
-at::Tensor& relu_in_place(at::Tensor& input) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  if (!enabled_here || !fits_fused_relu({input})) return at::relu_(input);
-  if (!relu_of_batch_norm(input, true)) fused_relu(input, true);
-  return input;
-}
-
-at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
-                      const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
-                      const std::optional<at::Tensor>& running_variance, bool training, double momentum,
-                      double epsilon, bool cudnn_enabled) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const auto given = [](const std::optional<at::Tensor>& tensor) { return tensor.value_or(at::Tensor()); };
-  const BatchNormState state{
-      given(weight), given(bias), given(running_mean), given(running_variance), momentum, epsilon, training};
-  auto output = fused_batch_norm(input, state, /*relu=*/false);
-  if (!output) output = group_batch_norm(input, state);
-  return output ? *output
-                : at::batch_norm(input, weight, bias, running_mean, running_variance, training, momentum,
-                                 epsilon, cudnn_enabled);
-}
-
-at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const auto output = direct_linear(input, weight, bias);
-  return output ? *output : at::linear(input, weight, bias);
-}
-
-// The linear layers of torch::nn call addmm with a bias and matmul without one. Their weight comes
-// transposed.
-at::Tensor addmm(const at::Tensor& bias, const at::Tensor& input, const at::Tensor& transposed,
-                 const at::Scalar& beta, const at::Scalar& alpha) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const bool is_layer =
-      enabled_here && bias.dim() == 1 && transposed.dim() == 2 && beta.equal(1) && alpha.equal(1);
-  const auto output = is_layer ? direct_linear(input, transposed.t(), bias) : std::nullopt;
-  return output ? *output : at::addmm(bias, input, transposed, beta, alpha);
-}
-
-at::Tensor matmul(const at::Tensor& input, const at::Tensor& transposed) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const auto output = enabled_here && transposed.dim() == 2
-                          ? direct_linear(input, transposed.t(), std::nullopt)
-                          : std::nullopt;
-  return output ? *output : at::matmul(input, transposed);
-}
-
-at::Tensor copied_to_rows(const at::Tensor& images) {
-  at::Tensor copy = channels_first(images);
-  if (row_copies_here != nullptr) row_copies_here->push_back(copy);
-  return copy;
-}
-
-// If no view of images stored channels last has these sizes: a copy in the engine's order of memory, of which
-// there is such a view.
-at::Tensor viewable(const at::Tensor& input, c10::SymIntArrayRef sizes) {
-  if (!enabled_here || !is_channels_last(input)) return input;
-  const auto wanted = at::infer_size_dv(C10_AS_INTARRAYREF_SLOW(sizes), input.numel());
-  return at::detail::computeStride(input.sizes(), input.strides(), wanted) ? input : copied_to_rows(input);
-}
-
-at::Tensor view(const at::Tensor& input, c10::SymIntArrayRef sizes) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  return viewable(input, sizes).view_symint(sizes);
-}
-
-at::Tensor reshape(const at::Tensor& input, c10::SymIntArrayRef sizes) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  return at::reshape_symint(viewable(input, sizes), sizes);
-}
-
-at::Tensor flatten(const at::Tensor& input, int64_t first, int64_t last) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
-  const bool rows = enabled_here && is_channels_last(input) && first == 1 && (last == 3 || last == -1);
-  return at::flatten(rows ? copied_to_rows(input) : input, first, last);
-}
-
-// Registered once for the process and kept until its end. The dispatcher calls these kernels only if the key
-// is included.
-void intercept_operators() {
-  static torch::Library library = [] {
-    device::let_other_operators_pass();
-    torch::Library made(torch::Library::IMPL, "aten", device::kScopeKey, __FILE__, __LINE__);
-    made.impl("conv2d", &conv2d);
-    made.impl("max_pool2d", &max_pool2d);
-    made.impl("relu", &relu);
-    made.impl("relu_", &relu_in_place);
-    made.impl("batch_norm", &batch_norm);
-    made.impl("linear", &linear);
-    made.impl("addmm", &addmm);
-    made.impl("matmul", &matmul);
-    made.impl("view", &view);
-    made.impl("reshape", &reshape);
-    made.impl("flatten.using_ints", &flatten);
-    return made;
-  }();
-}
-
 }  // namespace
+
+at::Tensor direct_convolution(const ConvolutionCall& call) { return convolve(call, nullptr); }
 
 at::Tensor joined_convolution(torch::nn::Conv2dImpl& module, const at::Tensor& input,
                               const JoinedImages& joined) {
   auto& options = module.options;
   const auto* padding = std::get_if<torch::ExpandingArray<2>>(&options.padding());
-  if (!enabled_here || padding == nullptr) return module.forward(input);
+  if (!DirectKernels::enabled() || padding == nullptr) return module.forward(input);
   const auto numbers = [](const torch::ExpandingArray<2>& pair) {
     return c10::fromIntArrayRefSlow(at::IntArrayRef(*pair));
   };
@@ -378,29 +231,6 @@ at::Tensor convolution_relu(torch::nn::Conv2dImpl& module, const at::Tensor& inp
   at::Tensor whole;
   at::Tensor output = joined_convolution(module, input, {whole, 0, module.options.out_channels()});
   return whole.defined() ? output : output.relu_();
-}
-
-struct DirectConvolutions::Included {
-  c10::impl::IncludeDispatchKeyGuard guard{device::kScopeKey};
-};
-
-DirectConvolutions::DirectConvolutions(bool enabled) : outer_(enabled_here) {
-  intercept_operators();
-  enabled_here = enabled;
-  included_ = std::make_unique<Included>();
-}
-
-DirectConvolutions::~DirectConvolutions() { enabled_here = outer_; }
-
-bool DirectConvolutions::enabled() { return enabled_here; }
-
-RowCopies::RowCopies() : outer_(row_copies_here) { row_copies_here = &copies_; }
-
-RowCopies::~RowCopies() { row_copies_here = outer_; }
-
-bool RowCopies::changed() const {
-  return std::any_of(copies_.begin(), copies_.end(),
-                     [](const at::Tensor& copy) { return copy._version() > 0; });
 }
 
 }  // namespace lockstep::kernels

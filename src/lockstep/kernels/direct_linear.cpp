@@ -5,7 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/linear.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/linear_kernels.h"
 #include "lockstep/kernels/memory_order.h"
 #include "lockstep/kernels/gradient_target.h"
@@ -106,7 +106,7 @@ at::ScalarType type_of(const at::Tensor& input) {
 
 bool fits(const at::Tensor& input, const at::Tensor& weight) {
   const bool dense = input.is_contiguous() || is_channels_last(input);
-  return DirectConvolutions::enabled() && input.is_cpu() && input.numel() > 0 && dense &&
+  return DirectKernels::enabled() && input.is_cpu() && input.numel() > 0 && dense &&
          weight.scalar_type() == at::kFloat &&
          (type_of(input) == at::kFloat ||
           (type_of(input) == at::kBFloat16 && input.scalar_type() != at::kDouble)) &&

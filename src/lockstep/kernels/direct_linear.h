@@ -12,7 +12,7 @@ class LinearImpl;
 namespace lockstep::kernels {
 
 /// module->forward(input.flatten(1)), for input [b,features] or images [b,C,H,W]. Inside an enabled
-/// DirectConvolutions scope, it uses our kernels for few outputs or few images in float32 on a CPU.
+/// DirectKernels scope, it uses our kernels for few outputs or few images in float32 on a CPU.
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input);
 
 /// at::linear for input [b,features] with our kernels; nothing if they do not support it.

@@ -6,7 +6,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/direct_linear.h"
 #include "lockstep/kernels/gradient_target.h"
 
@@ -52,7 +52,7 @@ void compare_convolution(const torch::nn::Conv2dOptions& options, at::IntArrayRe
   const at::Tensor input = at::randn(input_shape).contiguous(format);
   const auto forward = [&](const at::Tensor& leaf) { return torch::nn::Conv2d(module)->forward(leaf); };
   const Passes engine = passes(input, module->parameters(), forward);
-  const DirectConvolutions scope(true);
+  const DirectKernels scope(true);
   const Passes ours = passes(input, module->parameters(), forward);
   expect_near(ours, engine, tolerance);
   EXPECT_TRUE(ours.output.is_contiguous(format));
@@ -63,31 +63,31 @@ void compare_linear(int64_t outputs, bool bias, const at::Tensor& input, double 
   torch::nn::Linear module(torch::nn::LinearOptions(input.numel() / input.size(0), outputs).bias(bias));
   const auto forward = [&](const at::Tensor& leaf) { return linear(*module, leaf); };
   const Passes engine = passes(input, module->parameters(), forward);
-  const DirectConvolutions scope(true);
+  const DirectKernels scope(true);
   expect_near(passes(input, module->parameters(), forward), engine, tolerance);
 }
 
-TEST(DirectConvolutions, GiveWhatTheEngineGives) {
+TEST(DirectKernels, GiveWhatTheEngineGives) {
   compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24});
   compare_convolution(torch::nn::Conv2dOptions(1, 20, 5), {4, 1, 28, 28});
   compare_convolution(torch::nn::Conv2dOptions(20, 50, 5).bias(false), {8, 20, 12, 12});
   compare_convolution(torch::nn::Conv2dOptions(7, 5, {3, 1}).padding({2, 0}), {1, 7, 9, 11});
 }
 
-TEST(DirectConvolutions, HandTheLayoutOn) {
+TEST(DirectKernels, HandTheLayoutOn) {
   compare_convolution(torch::nn::Conv2dOptions(20, 20, 3).padding(1), {4, 20, 24, 24}, 2e-4,
                       at::MemoryFormat::Contiguous);
   compare_convolution(torch::nn::Conv2dOptions(3, 20, 5), {4, 3, 28, 28}, 2e-4, at::MemoryFormat::Contiguous);
 }
 
-TEST(DirectConvolutions, LeaveToTheEngineWhatDoesNotFit) {
+TEST(DirectKernels, LeaveToTheEngineWhatDoesNotFit) {
   compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).stride(2), {2, 8, 9, 9});
   compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).dilation(2), {2, 8, 9, 9});
   compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).groups(2), {2, 8, 9, 9});
   compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).padding(4), {2, 8, 9, 9});
 }
 
-TEST(DirectConvolutions, UnderAutocastComputeInBfloat16AndKeepGradientsOfWeightsInFloat) {
+TEST(DirectKernels, UnderAutocastComputeInBfloat16AndKeepGradientsOfWeightsInFloat) {
   at::autocast::set_autocast_enabled(at::kCPU, true);
   at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
   at::autocast::set_autocast_cache_enabled(false);
@@ -99,12 +99,12 @@ TEST(DirectConvolutions, UnderAutocastComputeInBfloat16AndKeepGradientsOfWeights
 
 // The engine of LibTorch 2.15 leaves these gradients as it finds the memory; so --kernels engine takes ours
 // too.
-TEST(DirectConvolutions, GradientsOfKernelLinesThatLieOnPaddingAreZeroInBfloat16) {
+TEST(DirectKernels, GradientsOfKernelLinesThatLieOnPaddingAreZeroInBfloat16) {
   at::autocast::set_autocast_enabled(at::kCPU, true);
   at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
   at::autocast::set_autocast_cache_enabled(false);
   for (const bool enabled : {false, true}) {
-    const DirectConvolutions scope(enabled);
+    const DirectKernels scope(enabled);
     for (int trial = 0; trial < 10; ++trial) {
       for (const int64_t bytes : {1 << 12, 1 << 16, 1 << 20, 1 << 22}) at::full({bytes / 4}, 7.0);
       const at::Tensor weight = at::randn({64, 32, 3, 3}).requires_grad_();
@@ -119,14 +119,14 @@ TEST(DirectConvolutions, GradientsOfKernelLinesThatLieOnPaddingAreZeroInBfloat16
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
-TEST(DirectConvolutions, TheInnerScopeCounts) {
-  EXPECT_FALSE(DirectConvolutions::enabled());
-  const DirectConvolutions outer(true);
+TEST(DirectKernels, TheInnerScopeCounts) {
+  EXPECT_FALSE(DirectKernels::enabled());
+  const DirectKernels outer(true);
   {
-    const DirectConvolutions inner(false);
-    EXPECT_FALSE(DirectConvolutions::enabled());
+    const DirectKernels inner(false);
+    EXPECT_FALSE(DirectKernels::enabled());
   }
-  EXPECT_TRUE(DirectConvolutions::enabled());
+  EXPECT_TRUE(DirectKernels::enabled());
 }
 
 TEST(DirectLinear, GivesWhatTheEngineGives) {
@@ -147,7 +147,7 @@ struct InPlace {
   at::Tensor flat = at::randn({7 + 40 * 21 + 3}), gradients = at::randn_like(flat),
              before = gradients.clone();
   torch::nn::Linear module{torch::nn::LinearOptions(21, 40)};
-  DirectConvolutions scope{true};
+  DirectKernels scope{true};
 
   InPlace() { module->weight.set_data(weight_part(flat)); }
   static at::Tensor weight_part(const at::Tensor& whole) {

@@ -8,7 +8,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/nn/modules/batchnorm.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/channel_kernels.h"
 #include "lockstep/kernels/fused_relu.h"
 #include "lockstep/kernels/first_derivative.h"
@@ -27,7 +27,7 @@ bool is_float_of(const at::Tensor& tensor, int64_t channels) {
 }
 
 bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
-  return DirectConvolutions::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 &&
+  return DirectKernels::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 &&
          input.is_cpu() && input.numel() > 0 &&
          ShardsTogether::samples_of_each(input.numel()) > input.size(1) &&
          (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&

@@ -21,7 +21,7 @@ struct BatchNormState {
 
 /// at::batch_norm, then ReLU if `relu`, in two passes over the images (Ioffe and Szegedy 2015) with one
 /// backward pass for both. With running statistics it is one pass, without gradients. Inside an enabled
-/// DirectConvolutions scope, for float32 or bfloat16 images [b,C,H,W] stored channels last on a CPU; nothing
+/// DirectKernels scope, for float32 or bfloat16 images [b,C,H,W] stored channels last on a CPU; nothing
 /// otherwise.
 std::optional<at::Tensor> fused_batch_norm(const at::Tensor& input, const BatchNormState& state, bool relu);
 

@@ -2,7 +2,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/fused_batch_norm.h"
 
 namespace lockstep::kernels {
@@ -19,7 +19,7 @@ Outcome run(const at::Tensor& input, const at::Tensor& weight, const at::Tensor&
   module->to(fused ? at::kFloat : at::kDouble);
   module->weight.data().copy_(weight);
   module->bias.data().copy_(bias);
-  const DirectConvolutions own(fused);
+  const DirectKernels own(fused);
   at::Tensor leaf = (fused ? input.contiguous(at::MemoryFormat::ChannelsLast) : input.to(at::kDouble))
                         .detach()
                         .requires_grad_(true);
@@ -76,7 +76,7 @@ TEST(FusedBatchNorm, BFloat16IsAsNearAsItsDigitsAllow) {
 }
 
 TEST(FusedBatchNorm, EvaluationUsesTheRunningStatistics) {
-  const DirectConvolutions own(true);
+  const DirectKernels own(true);
   torch::nn::BatchNorm2d module(4);
   module->eval();
   const at::Tensor input = at::randn({2, 4, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -89,7 +89,7 @@ TEST(FusedBatchNorm, IsLeftToTheEngineWhereOwnKernelsAreOff) {
   torch::nn::BatchNorm2d module(20);
   const at::Tensor expected = module->forward(input);
   for (const bool own_kernels : {false, true}) {
-    const DirectConvolutions own(own_kernels);
+    const DirectKernels own(own_kernels);
     EXPECT_EQ(at::equal(batch_norm(*module, input, false), expected), !own_kernels);
   }
 }

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/internal/kernel_table.h"
 #include "lockstep/kernels/fused_relu.h"
 #include "lockstep/kernels/relu_kernels.h"
@@ -72,7 +72,7 @@ TEST(FusedRelu, MeetsTheOperatorsInAScope) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kDouble}) {
     const Tensors inputs = images(type, {5});
     const Tensors expected = passes(inputs, in_place);
-    const DirectConvolutions scope(true);
+    const DirectKernels scope(true);
     const Tensors found = passes(inputs, in_place);
     for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::equal(found[i], expected[i]));
     EXPECT_TRUE(at::equal(at::relu(inputs[0]), at::clamp_min(inputs[0], 0)));

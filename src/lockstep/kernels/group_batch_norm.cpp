@@ -62,7 +62,7 @@ void move_statistics(const BatchNormState& state, const NormSums& sums) {
   ShardsTogether::keep_statistics(state.running_mean, state.running_variance);
 }
 
-at::Tensor like(const at::Tensor& shard, const at::Tensor& batch) {
+at::Tensor as_part_of(const at::Tensor& shard, const at::Tensor& batch) {
   std::vector<int64_t> sizes = batch.sizes().vec();
   sizes.front() = shard.size(0);
   return shard.reshape(sizes).to(batch.scalar_type());
@@ -91,7 +91,7 @@ class GroupBatchNorm : public torch::autograd::Function<GroupBatchNorm> {
         at::Tensor output = (shards[static_cast<size_t>(index)] - mean) * inverse;
         if (weight) output = output * weight->to(at::kDouble).reshape({1, -1, 1});
         if (bias) output = output + bias->to(at::kDouble).reshape({1, -1, 1});
-        outputs.push_back(like(output, input));
+        outputs.push_back(as_part_of(output, input));
       }
       saved.push_back(mean);
       saved.push_back(inverse);
@@ -127,7 +127,7 @@ class GroupBatchNorm : public torch::autograd::Function<GroupBatchNorm> {
         const auto i = static_cast<size_t>(index);
         at::Tensor gradient = (outputs[i] - offset - (inputs[i] - mean) * slope) * inverse;
         if (factor.defined()) gradient = gradient * factor;
-        input_gradients.push_back(like(gradient, input));
+        input_gradients.push_back(as_part_of(gradient, input));
       }
     }
     const ParameterGradients sum = tree_sum(

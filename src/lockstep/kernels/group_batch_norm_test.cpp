@@ -2,7 +2,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/fused_batch_norm.h"
 #include "lockstep/kernels/shards_together.h"
 
@@ -36,7 +36,7 @@ TEST(GroupBatchNorm, NormalisesOverEachGroup) {
   torch::manual_seed(5);
   const at::Tensor input = at::randn({18, 20, 4, 5}) * 3 + 10, gradient = at::randn({18, 20, 4, 5});
   for (const bool fused : {true, false}) {
-    const DirectConvolutions own(fused);
+    const DirectKernels own(fused);
     const auto type = fused ? at::kFloat : at::kDouble;
     torch::nn::BatchNorm2d module(torch::nn::BatchNormOptions(20).momentum(1.0));
     module->to(type);
@@ -69,7 +69,7 @@ TEST(GroupBatchNorm, NormalisesOverEachGroup) {
 }
 
 TEST(GroupBatchNorm, KeepsTheStatisticsOfEachShard) {
-  const DirectConvolutions own(true);
+  const DirectKernels own(true);
   torch::nn::BatchNorm2d module(torch::nn::BatchNormOptions(3).momentum(1.0));
   const at::Tensor input = at::randn({8, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   const ShardsTogether together(4, {{{0, 4}}});
@@ -84,7 +84,7 @@ TEST(GroupBatchNorm, KeepsTheStatisticsOfEachShard) {
 }
 
 TEST(GroupBatchNorm, LeavesInstanceNormsAlone) {
-  const DirectConvolutions own(true);
+  const DirectKernels own(true);
   const at::Tensor input = at::randn({8, 3, 5, 5});
   const at::Tensor expected = at::instance_norm(input, {}, {}, {}, {}, true, 0.1, 1e-5, false);
   const ShardsTogether together(4, {{{0, 4}}});

@@ -4,7 +4,7 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/direct_pooling.h"
 #include "lockstep/kernels/internal/kernel_table.h"
 #include "lockstep/kernels/pool_kernels.h"
@@ -31,7 +31,7 @@ PoolPasses passes(const torch::nn::MaxPool2dOptions& options, const at::Tensor& 
 void compare(const torch::nn::MaxPool2dOptions& options, const at::Tensor& input) {
   const at::Tensor ordered = input.contiguous(at::MemoryFormat::ChannelsLast);
   const PoolPasses engine = passes(options, ordered);
-  const DirectConvolutions scope(true);
+  const DirectKernels scope(true);
   const PoolPasses ours = passes(options, ordered);
   SCOPED_TRACE(c10::str(input.sizes(), " ", input.scalar_type()));
   EXPECT_TRUE(at::equal(ours.output, engine.output));
@@ -62,7 +62,7 @@ TEST(PoolKernels, GiveWhatTheEngineGives) {
 TEST(PoolKernels, TakeTheFirstOfEqualsAndKeepNaN) {
   at::Tensor input = at::ones({1, 4, 4, 4});
   input.select(3, 1).select(2, 0).fill_(std::numeric_limits<float>::quiet_NaN());
-  const DirectConvolutions scope(true);
+  const DirectKernels scope(true);
   const PoolPasses ours =
       passes(torch::nn::MaxPool2dOptions(2), input.contiguous(at::MemoryFormat::ChannelsLast));
   EXPECT_EQ(ours.output.isnan().sum().item<int64_t>(), 4);

@@ -10,7 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/memory_order.h"
 
 namespace lockstep::nn {
@@ -39,8 +39,8 @@ size_t slot_of(size_t layer) { return layer == kInputIndex ? 0 : layer + 1; }
 
 /// Convolutions pass the memory layout on.
 at::Tensor preferred_layout(const at::Tensor& images) {
-  return at::GradMode::is_enabled() || kernels::DirectConvolutions::enabled() ? kernels::channels_last(images)
-                                                                              : images;
+  return at::GradMode::is_enabled() || kernels::DirectKernels::enabled() ? kernels::channels_last(images)
+                                                                         : images;
 }
 
 class GraphNetwork : public torch::nn::Module {

@@ -8,7 +8,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/seed.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
 
@@ -217,7 +217,7 @@ TEST(Layers, ConvolutionsThatWriteIntoAConcatenationChangeNoNumberAndNoGradient)
           .relu();
   const at::Tensor expected =
       torch::linear(torch::cat({all, d}, 1).flatten(1), weights["out.weight"], weights["out.bias"]);
-  const kernels::DirectConvolutions scope(true);
+  const kernels::DirectKernels scope(true);
   const at::Tensor given = instance.forward(images);
   EXPECT_TRUE(torch::allclose(given, expected, 1e-4, 1e-5));
   {

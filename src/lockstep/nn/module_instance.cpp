@@ -8,7 +8,7 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/device/random_scope.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/memory_order.h"
 
 namespace lockstep::nn {
@@ -62,7 +62,7 @@ at::Tensor made_up_image(const NetworkInput& input) {
 bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
                     const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
-  const kernels::DirectConvolutions convolutions(true);
+  const kernels::DirectKernels convolutions(true);
   const InMode evaluating(module, false);
   const at::Tensor image = made_up_image(input);
   try {
@@ -80,7 +80,7 @@ bool writes_through_views(torch::nn::Module& module,
                           const std::function<at::Tensor(const at::Tensor&)>& forward,
                           const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
-  const kernels::DirectConvolutions convolutions(true);
+  const kernels::DirectKernels convolutions(true);
   const InMode training(module, true);
   const KeptBuffers kept(module);
   const device::RandomScope own_draws(at::kCPU, 0);
@@ -103,7 +103,7 @@ Instance module_instance(std::shared_ptr<torch::nn::Module> module,
       writes_through_views(*module, forward, input))
     return {std::move(module), std::move(forward)};
   const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& images) {
-    return forward(kernels::DirectConvolutions::enabled() ? kernels::channels_last(images) : images);
+    return forward(kernels::DirectKernels::enabled() ? kernels::channels_last(images) : images);
   };
   return {.module = std::move(module), .forward = forward_channels_last, .channels_last = true};
 }

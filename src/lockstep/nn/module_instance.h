@@ -10,7 +10,7 @@
 
 namespace lockstep::nn {
 
-/// An instance of a user's module for images. Inside an enabled kernels::DirectConvolutions scope, `forward`
+/// An instance of a user's module for images. Inside an enabled kernels::DirectKernels scope, `forward`
 /// gets float32 images channels last (Instance::channels_last) if a trial with one synthetic image in
 /// evaluation mode shows that the module returns the same for both memory orders. Code that reads data_ptr()
 /// without contiguous() does not.

@@ -10,7 +10,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/nn/module.h"
 
 namespace lockstep::nn {
@@ -47,7 +47,7 @@ struct Results {
 };
 
 Results train_once(const Instance& instance, const at::Tensor& images, bool own_kernels) {
-  const kernels::DirectConvolutions scope(own_kernels);
+  const kernels::DirectKernels scope(own_kernels);
   instance.module->train();
   instance.module->zero_grad();
   Results results{instance.forward(images)};
@@ -119,7 +119,7 @@ TEST(OwnModules, MayReadABatchNormBesideItsReLU) {
 }
 
 TEST(OwnModules, SeeTheGradientOfABatchNormThatAReLUReads) {
-  const kernels::DirectConvolutions scope(true);
+  const kernels::DirectKernels scope(true);
   torch::manual_seed(3);
   torch::nn::BatchNorm2d norm(20);
   const at::Tensor input = at::randn({4, 20, 6, 6}).contiguous(at::MemoryFormat::ChannelsLast);
@@ -143,7 +143,7 @@ using Use =
 
 void expect_as_the_engine(const Use& use) {
   const auto run = [&](bool own_kernels) {
-    const kernels::DirectConvolutions scope(own_kernels);
+    const kernels::DirectKernels scope(own_kernels);
     const at::Tensor weight = at::linspace(0.5, 1.5, 20).requires_grad_(),
                      bias = at::linspace(-1, 1, 20).requires_grad_();
     return use(normalized(weight, bias), weight, bias);
@@ -211,14 +211,14 @@ TEST(OwnModules, MayGiveABiasThatDoesNotLieByItself) {
                    images = at::randn({3, 8, 12, 12}), filters = at::randn({20, 8, 3, 3});
   for (const at::Tensor& bias : {table.select(1, 2), at::randn({1}).expand({20})}) {
     const auto run = [&](bool own_kernels) {
-      const kernels::DirectConvolutions scope(own_kernels);
+      const kernels::DirectKernels scope(own_kernels);
       return std::vector{at::linear(rows, weight, bias), at::addmm(bias, rows, weight.t()),
                          at::conv2d(images, filters, bias, 1, 1)};
     };
     const auto ours = run(true), engine = run(false);
     for (size_t i = 0; i < ours.size(); ++i) expect_near(ours[i], engine[i]);
   }
-  const kernels::DirectConvolutions scope(true);
+  const kernels::DirectKernels scope(true);
   EXPECT_THROW(at::conv2d(images, filters, at::randn({5}), 1, 1), c10::Error);
 }
 
@@ -227,7 +227,7 @@ TEST(OwnModules, HaveNoSecondDerivative) {
   const Instance instance = instance_of<ViewingNet>(kInput);
   const at::Tensor images = at::randn({2, 3, 12, 10}).requires_grad_();
   const auto penalty = [&](bool own_kernels) {
-    const kernels::DirectConvolutions scope(own_kernels);
+    const kernels::DirectKernels scope(own_kernels);
     return torch::autograd::grad({instance.forward(images).sum()}, {images}, {}, /*retain_graph=*/true,
                                  /*create_graph=*/true)[0]
         .square()
@@ -238,7 +238,7 @@ TEST(OwnModules, HaveNoSecondDerivative) {
 }
 
 TEST(OwnModules, MayChangeWhatTheyView) {
-  const kernels::DirectConvolutions scope(true);
+  const kernels::DirectKernels scope(true);
   at::Tensor images = at::randn({2, 20, 4, 4}).contiguous(at::MemoryFormat::ChannelsLast);
   images.view({2, 20, 16}).zero_();
   EXPECT_EQ(images.abs().sum().item<float>(), 0);
@@ -293,7 +293,7 @@ TEST(OwnModules, ThatReadMemoryAreNotGivenItInAnotherOrder) {
   EXPECT_FALSE(instance.channels_last);
   const at::Tensor images = at::randn({4, 3, 12, 10});
   const at::Tensor wanted = instance.forward(images);
-  const kernels::DirectConvolutions scope(true);
+  const kernels::DirectKernels scope(true);
   EXPECT_TRUE(at::allclose(instance.forward(images), wanted, 1e-4, 1e-5));
 }
 

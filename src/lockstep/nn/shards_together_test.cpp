@@ -8,7 +8,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/sample_seeds.h"
 #include "lockstep/nn/internal/testing.h"
 
@@ -132,7 +132,7 @@ void expect_equal(const std::vector<at::Tensor>& ours, const std::vector<at::Ten
 bool compare(const Network& network, const NetworkInput& input, int64_t shards, int64_t samples, bool half) {
   const Instance instance = network.make(input);
   for (torch::nn::BatchNorm2dImpl* norm : batch_norms_of(instance)) norm->options.momentum(1.0);
-  const kernels::DirectConvolutions convolutions(true);
+  const kernels::DirectKernels convolutions(true);
   const at::Tensor images = torch::randn({shards * samples, input.channels, input.height, input.width}),
                    gradient = torch::randn({shards * samples, kClasses});
   const Outcome expected = one_after_the_other(instance, images, gradient, shards, half);

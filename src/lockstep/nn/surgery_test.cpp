@@ -5,7 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
@@ -119,7 +119,7 @@ TEST(Surgery, FrozenLayersTakeNoGradientAndStayInEvaluation) {
   EXPECT_FALSE(modules["bn1"]->is_training());
   EXPECT_FALSE(modules["layer2.0.bn1"]->is_training());
   EXPECT_TRUE(modules["layer3.0.bn1"]->is_training());
-  const kernels::DirectConvolutions scope(true);
+  const kernels::DirectKernels scope(true);
   const at::Tensor before = instance.module->named_buffers()["layer1.0.bn1.running_mean"].clone();
   instance.forward(torch::rand({4, 3, 32, 32})).sum().backward();
   EXPECT_TRUE(at::equal(before, instance.module->named_buffers()["layer1.0.bn1.running_mean"]));

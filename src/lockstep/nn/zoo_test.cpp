@@ -9,7 +9,7 @@
 #include <torch/nn/modules.h>
 #include <torch/utils.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/nn/internal/testing.h"
 #include "lockstep/nn/state.h"
 
@@ -95,7 +95,7 @@ TEST(Zoo, OwnKernelsAndTheEnginesGiveTheSameButForRounding) {
     }
     const at::Tensor images = torch::rand({5, 3, 67, 67});
     const std::vector<at::Tensor> engine = logits_and_gradients(instance, images);
-    const kernels::DirectConvolutions scope(true);
+    const kernels::DirectKernels scope(true);
     const std::vector<at::Tensor> own = logits_and_gradients(instance, images);
     for (size_t i = 0; i < own.size(); ++i) {
       // Rounding decides about some ReLUs, so single numbers may differ by more.

@@ -10,7 +10,7 @@
 #include <torch/nn/modules/dropout.h>
 
 #include "lockstep/base/text.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/fused_dropout.h"
 #include "lockstep/kernels/shards_together.h"
 
@@ -84,7 +84,7 @@ LayerPlan plan_dropout(const Dropout& options, const std::vector<LayerInput>& in
   plan.build = [probability = options.probability](bool) {
     auto module = std::make_shared<torch::nn::DropoutImpl>(torch::nn::DropoutOptions(probability));
     return BuiltLayer{module, [module](const std::vector<at::Tensor>& taken) {
-                        const bool fused = module->is_training() && kernels::DirectConvolutions::enabled() &&
+                        const bool fused = module->is_training() && kernels::DirectKernels::enabled() &&
                                            kernels::fits_fused_dropout(taken[0]);
                         if (fused) return kernels::fused_dropout(taken[0], module->options.p());
                         if (module->is_training() && module->options.p() > 0) kernels::ShardsTogether::mix();

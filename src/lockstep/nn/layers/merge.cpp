@@ -3,7 +3,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/fused_relu.h"
 
 namespace lockstep::nn {
@@ -22,13 +22,13 @@ void check_several(const std::vector<LayerInput>& inputs) {
 }
 
 at::Tensor relu_of_sum(const std::vector<at::Tensor>& taken) {
-  return kernels::DirectConvolutions::enabled() && kernels::fits_fused_relu(taken)
+  return kernels::DirectKernels::enabled() && kernels::fits_fused_relu(taken)
              ? kernels::add_relu(taken[0], taken[1])
              : at::add(taken[0], taken[1]).relu_();
 }
 
 at::Tensor relu_of_concatenation(const std::vector<at::Tensor>& taken, const at::Tensor& whole) {
-  return kernels::DirectConvolutions::enabled() && kernels::fits_concatenate_relu(taken, whole)
+  return kernels::DirectKernels::enabled() && kernels::fits_concatenate_relu(taken, whole)
              ? kernels::concatenate_relu(taken, whole)
              : at::cat(taken, 1).relu_();
 }

@@ -6,7 +6,7 @@
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/max_pool2d.h>
 
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/direct_pooling.h"
 #include "lockstep/kernels/shards_together.h"
 
@@ -69,7 +69,7 @@ LayerPlan plan_max_pool(const MaxPool& options, const std::vector<LayerInput>& i
   };
   plan.build_with_relu = [max_pool, rows, columns] {
     return BuiltLayer{nullptr, [=](const std::vector<at::Tensor>& taken) {
-                        const auto output = kernels::DirectConvolutions::enabled()
+                        const auto output = kernels::DirectKernels::enabled()
                                                 ? kernels::direct_max_pool(taken[0], rows, columns, true)
                                                 : std::nullopt;
                         return output ? *output : max_pool(taken[0]).relu_();

@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/survey.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
@@ -127,7 +127,7 @@ at::Tensor BuiltModel::predict(const at::Tensor& input) const { return predict(d
 at::Tensor BuiltModel::predict(const data::Shard& shard, StreamStates* states) const {
   const torch::NoGradGuard no_grad;
   if (parts_->training) parts_->begin_evaluation();
-  const kernels::DirectConvolutions convolutions(parts_->options.kernels == Kernels::auto_);
+  const kernels::DirectKernels convolutions(parts_->options.kernels == Kernels::auto_);
   const AutocastScope autocast(parts_->options.precision, parts_->weights.device().type(),
                                WeightCasts::renew);
   return run(*parts_, shard, states);

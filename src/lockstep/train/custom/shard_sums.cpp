@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/train/step/bad_loss.h"
 #include "lockstep/train/step/batch_norm.h"
 #include "lockstep/train/custom/internal/model_parts.h"
@@ -161,7 +161,7 @@ ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, 
   sums.gradients->leave_held();
   parts.begin_training();
   device::RandomScope random(device, 0);
-  const kernels::DirectConvolutions convolutions(parts.options.kernels == Kernels::auto_);
+  const kernels::DirectKernels convolutions(parts.options.kernels == Kernels::auto_);
   std::vector<at::Tensor> measured;
   for (const data::Shard& shard : batch.shards) {
     for (at::Tensor& parameter : parameters) parameter.mutable_grad().reset();

@@ -14,7 +14,7 @@
 
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/device/random_scope.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/sample_seeds.h"
 #include "lockstep/kernels/shards_together.h"
 #include "lockstep/nn/network.h"
@@ -161,7 +161,7 @@ class ShardRunner {
   NetworkCopy own_;
   ShardRunnerOptions options_;
   device::RandomScope random_;
-  kernels::DirectConvolutions convolutions_;
+  kernels::DirectKernels convolutions_;
   const bool layers_keep_apart_;  // each layer keeps shards apart, as far as is known without its inputs
   const int64_t piece_;           // samples that go through the network at once in evaluation; 0: all
   RecordedShards recorded_;
