@@ -1,6 +1,8 @@
 """A machine of a user: no Slurm, no disk of the cluster, and a wire to its login node only, over which ssh works."""
 
 import os
+import pathlib
+import signal
 import subprocess
 
 import runs
@@ -29,13 +31,26 @@ class Laptop:
         self.servers.configure(NAME)
         cluster.wait("sshd", lambda: self.servers.is_up(login))
 
+    def variables(self, environment=None):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
+        return {**clean, "XDG_CONFIG_HOME": str(self.home), "LOCKSTEP_JOBS": str(self.home / "jobs"),
+                **self.environment, **(environment or {})}
+
+    def start(self, *words, **how):
+        return subprocess.Popen(self.cluster.command(NAME, *words), text=True, env=self.variables(),
+                                **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how})
+
+    @staticmethod
+    def interrupt(client):
+        """Ctrl-C for what `start` has started, without its children."""
+        child = pathlib.Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()[0]
+        os.kill(int(child), signal.SIGINT)
+
     def run(self, *words, status=0, environment=None):
         """What the command printed. Fails at another exit status."""
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         done = subprocess.run(self.cluster.command(NAME, *words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
-                              env={**clean, "XDG_CONFIG_HOME": str(self.home), "LOCKSTEP_JOBS": str(self.home / "jobs"),
-                                   **self.environment, **(environment or {})})
+                              env=self.variables(environment))
         if done.returncode != status:
             raise AssertionError(f"{' '.join(map(str, words))}\nended with {done.returncode}, not {status}, and printed:\n"
                                  f"{done.stdout}")

@@ -4,6 +4,8 @@ the system's ssh and a real sshd."""
 
 import json
 import os
+import pty
+import re
 import subprocess
 import unittest
 
@@ -96,6 +98,49 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.lockstep("job", "fetch", "far:1", self.home / "here")
         fetched = next(self.home.glob("here/**/model.safetensors"))
         self.assertEqual(runs.sha256(fetched), runs.weights(alone)[0])
+
+    def test_parallel_training_is_a_job_there_whose_run_comes_here(self):
+        self.profile("afar", "--nodes", "2", "--workers", "4")
+        self.lockstep("cluster", "default", "afar")
+        self.addCleanup(self.lockstep, "cluster", "default", "local")
+        alone = self.folder / "alone-parallel"
+        runs.train(self.digits, alone, *OPTIONS)
+        words = ["train", self.digits, *OPTIONS, "--execution", "parallel", "--output"]
+        run = self.home / "results/parallel"
+        printed = self.lockstep(*words, run)
+        self.assertRegex(printed, r'job afar:\d+ of the profile "afar" trains(.|\n)*epoch +2')
+        self.assertEqual(runs.weights(run), runs.weights(alone))
+        self.assertIn("on each of 4 ranks, over gloo", runs.plan_line(run, "workers"))
+        self.assertEqual([file.name for file in run.parent.iterdir()], ["parallel"])
+        self.assertIn("cannot be resumed from here", self.lockstep(*words, run, "--resume", status=2))
+
+        run = self.home / "results/detached"
+        client = self.laptop.start(*runs.command(*words, run, "--max-epochs", "60"))
+        said = client.stderr.readline()
+        job = re.search(r"job (afar:\d+) ", said)[1]
+        self.assertIn("epoch", client.stdout.readline() + client.stdout.readline() + client.stdout.readline())
+        self.laptop.interrupt(client)
+        printed, said = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 130, said)
+        self.assertIn(f"detached; the job goes on: lockstep job attach {job}\nfor its run, when it is over: lockstep job "
+                      f"fetch {job} {run}\n", said)
+        self.attach_on_a_terminal(job)
+        self.lockstep("job", "wait", job)
+        self.lockstep("job", "fetch", job, run)
+        self.assertTrue((run / "run/model.safetensors").exists())
+
+    def attach_on_a_terminal(self, job):
+        leader, follower = pty.openpty()
+        client = self.laptop.start(*runs.command("job", "attach", job), stdin=follower, stdout=follower, stderr=follower)
+        os.close(follower)
+        seen = b""
+        while b"\x1b[" not in seen or b"epoch" not in seen:  # it draws
+            seen += os.read(leader, 1000)
+        self.laptop.interrupt(client)
+        while b"detached; the job goes on: lockstep job attach " + job.encode() not in seen:
+            seen += os.read(leader, 1000)
+        self.assertEqual(client.wait(timeout=30), 0)
+        os.close(leader)
 
     def test_many_commands_are_one_array(self):
         folder = self.cluster.folder / "array"

@@ -42,17 +42,18 @@ Total add_up(pool::Worker& worker, const Span& span) {
 }
 constexpr auto add_up_task = pool::task<add_up>("add-up");
 
-// submit FIRST LAST WORKERS | collect JOB
+// submit FIRST LAST WORKERS [PROFILE] | collect JOB | cancel JOB
 int client(pool::Session& session) {
   const std::vector<std::string>& words = session.arguments();
   const auto number = [&](size_t i) { return static_cast<int64_t>(std::stoll(words.at(i))); };
   if (words.at(0) == "submit") {
-    const auto job =
-        session.batch(add_up_task, {.first = number(1), .last = number(2)}, {.workers = number(3)});
+    const auto job = session.batch(add_up_task, {.first = number(1), .last = number(2)},
+                                   {.profile = words.size() > 4 ? words[4] : "", .workers = number(3)});
     std::printf("%s\n", job.id().c_str());
     return 0;
   }
   const pool::BatchJob<Total> job(jobs::find_job(jobs::jobs_folder(), words.at(1)));
+  if (words.at(0) == "cancel") return job.cancel() ? 0 : 1;
   const Total total = job.get();
   std::printf("%.0f by %d, %d squares, the last %d; said %s", total.sum, static_cast<int>(total.ranks),
               static_cast<int>(total.squares.numel()), static_cast<int>(total.squares[-1].item<int64_t>()),

@@ -45,7 +45,7 @@ def main():
         os.chmod(own, 0o755)
         built.touch()
         status, printed, errors = start("collect", 4)
-        assert status == 2 and "built again" in errors, errors
+        assert status == 2 and "another build" in errors, errors
         print("1 result, 2 errors")
 
 

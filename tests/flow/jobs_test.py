@@ -83,6 +83,13 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertGreater(len(runs.checkpoints(self.jobs.root / job / "run")), 0)
         self.assertEqual(self.jobs.runners(), [])
 
+    def test_parallel_training_is_no_job_while_the_default_profile_is_this_machine(self):
+        run = self.here / "run"
+        printed = self.jobs.run("train", self.digits, *runs.SMALL, "--execution", "parallel", "--output", run)
+        self.assertIn("epoch", printed)
+        self.assertTrue((run / "model.safetensors").exists())
+        self.assertEqual(self.jobs.list(), {})
+
     def test_order_limits_and_what_follows(self):
         log = self.here / "log"
         say = lambda text, seconds=0: ("sh", "-c", f"echo {text} >> {log}; sleep {seconds}")

@@ -14,7 +14,7 @@
 
 #include "lockstep/comm/internal/gloo_group.h"
 #include "lockstep/comm/internal/socket.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 
 namespace {
 
@@ -63,7 +63,7 @@ void train_with_ddp(const c10::intrusive_ptr<c10d::ProcessGroup>& ranks) {
   std::printf("\n");
 }
 
-void take_part(const lockstep::comm::Launch& launch) {
+void take_part(const lockstep::launch::Launch& launch) {
   const Store store = c10::make_intrusive<c10d::TCPStore>(
       launch.address,
       c10d::TCPStoreOptions{.port = launch.port, .numWorkers = static_cast<size_t>(launch.size)});
@@ -86,7 +86,7 @@ void take_part(const lockstep::comm::Launch& launch) {
 
 int main() {
   try {
-    take_part(lockstep::comm::read_launch([](const char* name) { return std::getenv(name); }).value());
+    take_part(lockstep::launch::read_launch([](const char* name) { return std::getenv(name); }).value());
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gloo_rank: %s\n", error.what());

@@ -1,3 +1,5 @@
+#include "lockstep/cli/batch.h"
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -137,13 +139,7 @@ Batch batch_of(const Call& call) {
   }
   for (const std::string& pattern : choice.fetch) jobs::check_pattern(pattern);
   batch.spec.fetch = choice.fetch;
-  for (const std::string& job : choice.after) {
-    const JobPaths before = jobs::find_job(batch.root, job);
-    if (jobs::read_spec(before).scheduler != profile.scheduler)
-      throw Error(ErrorCode::invalid_option, "--after " + job + ": that job is of another scheduler",
-                  "start the two with one profile");
-    batch.spec.after.push_back(before.id());
-  }
+  batch.spec.after = cluster::jobs_before(batch.root, choice.after, profile.scheduler);
   batch.surroundings = jobs::surroundings_here(choice.secrets);
   batch.spec.secrets = batch.surroundings.secrets;
   return batch;
@@ -228,7 +224,7 @@ std::vector<std::vector<std::string>> commands_in(const std::string& file) {
 
 std::vector<FieldInfo> batch_fields() { return fields_of<BatchChoice>(); }
 
-int run_batch(const Call& call, Console& console) {
+void submit_batch(const Call& call, const Submitted& submitted) {
   const Batch batch = batch_of(call);
   if (batch.choice.commands.empty() == call.words.empty())
     throw Error(ErrorCode::invalid_option,
@@ -246,8 +242,12 @@ int run_batch(const Call& call, Console& console) {
       made.push_back(make_one(batch, commands[i], batch.choice.name + number));
     }
     cluster::submit_jobs(made, {.profile = batch.profile.profile, .runner = runner_program()});
-    for (const JobPaths& paths : made) console.print("job " + paths.id() + "\n");
+    for (const JobPaths& paths : made) submitted(paths);
   }
+}
+
+int run_batch(const Call& call, Console& console) {
+  submit_batch(call, [&](const JobPaths& job) { console.print("job " + job.id() + "\n"); });
   return 0;
 }
 

@@ -17,7 +17,9 @@ constexpr std::array<InferenceOption, 10> kInferenceOptions{{
     {"labels"},
     {"on-bad-sample", "what to do with an unreadable image: end the command, or skip, report and count it"},
     {"mini-batch-size", "number of samples computed at once; auto is only for training"},
-    {"execution"},
+    {"execution",
+     "where to compute; auto: a GPU if there is one, else the CPU; multi-gpu and parallel: all GPUs, or if "
+     "there is none, all cores of this machine"},
     {"workers",
      "number of workers that compute in parallel; 0: one per core, or one per GPU that is used; under a "
      "launcher: "

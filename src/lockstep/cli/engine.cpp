@@ -9,8 +9,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/device/failure.h"
+#include "lockstep/jobs/attempt_error.h"
 
 namespace lockstep::cli {
 namespace {
@@ -61,11 +62,16 @@ int run_here(const Verb& verb, const Call& call, Console& console) {
     throw;
   } catch (const Error& error) {
     // A rank that no signal stopped ended because another rank did.
-    if (error.code() != ErrorCode::cancelled || !call.launch) throw;
+    if (error.code() != ErrorCode::cancelled || !call.launch) {
+      if (call.launch) jobs::leave_error(error);
+      throw;
+    }
     console.note(failure_text(error));
     return call.launch->lost_status;
   } catch (...) {
-    throw as_error(std::current_exception(), device::error_of);
+    const Error error = as_error(std::current_exception(), device::error_of);
+    if (call.launch) jobs::leave_error(error);
+    throw Error(error);
   }
 }
 
@@ -79,7 +85,7 @@ std::vector<std::string> engine_command_names() {
 
 RunInEngine engine_commands(std::function<const char*(const char*)> variable) {
   return [variable = std::move(variable)](const Verb& verb, Call call, Console& console) {
-    if (verb.joins_ranks) call.launch = comm::read_launch(variable);
+    if (verb.joins_ranks) call.launch = launch::read_launch(variable);
     return run_here(verb, call, console);
   };
 }

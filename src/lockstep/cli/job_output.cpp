@@ -1,4 +1,6 @@
 // What a job has written: its diary, its results, the live progress of its run, and what it puts out itself.
+#include "lockstep/cli/job_output.h"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -182,30 +184,6 @@ JobPaths job_of(const Call& call) {
   return paths;
 }
 
-int attach_to_run(const JobPaths& paths, const std::string& run_folder, bool plot, Console& console) {
-  StopSignals signals("detached; the job goes on: lockstep job attach " + paths.id());
-  const auto progress = view::progress(stdout, {.plot = plot});
-  record::Follower follower(run_folder);
-  JobView view;
-  std::string said;
-  const bool is_over = look_until_over(signals, [&] {
-    view = job_now(paths, console);
-    const bool goes_on = !is_job_over(view);
-    std::error_code code;
-    if (fs::is_directory(run_folder, code))
-      follower.poll([&](const record::Event& event) { progress->show(event); });
-    const std::string word = state_word(view);
-    if (goes_on && word != said && view.state != JobState::running)
-      console.note("job " + view.id + " is " + word + "\n");
-    said = word;
-    return goes_on;
-  });
-  progress->finish();
-  if (!is_over) return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
-  console.print(printable(closing_words(view)).append("\n"));
-  return view.state == JobState::ended ? 0 : 1;
-}
-
 Json value_json(const std::string& text) {
   try {
     return parse_json(text);
@@ -265,11 +243,43 @@ int run_job_fetch(const Call& call, Console& console) {
   return 0;
 }
 
+Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Console& console) {
+  StopSignals signals(options.notice);
+  const fs::path run_folder = jobs::read_spec(paths).run_folder;
+  const auto progress = view::progress(stdout, {.plot = options.plot});
+  record::Follower follower(run_folder);
+  JobView view;
+  std::string said;
+  const bool is_over = look_until_over(signals, [&] {
+    view = job_now(paths, console);
+    const bool goes_on = !is_job_over(view);
+    std::error_code code;
+    if (fs::is_directory(run_folder, code))
+      follower.poll([&](const record::Event& event) { progress->show(event); });
+    const std::string word = state_word(view);
+    if (goes_on && word != said && view.state != JobState::running)
+      console.note("job " + view.id + " is " + word + "\n");
+    said = word;
+    return goes_on;
+  });
+  progress->finish();
+  if (!is_over) return {.signal = signals.signal()};
+  console.print(printable(closing_words(view)).append("\n"));
+  return {.over = view};
+}
+
 int run_job_attach(const Call& call, Console& console) {
   const JobPaths paths = job_of(call);
   const JobView view = job_now(paths, console);
-  if (!view.run_folder.empty())
-    return attach_to_run(paths, view.run_folder, settings_of<AttachChoice>(call).plot, console);
+  if (!view.run_folder.empty()) {
+    const Attached end =
+        attach_to_run(paths,
+                      {.plot = settings_of<AttachChoice>(call).plot,
+                       .notice = "detached; the job goes on: lockstep job attach " + paths.id()},
+                      console);
+    if (end.over) return end.over->state == JobState::ended ? 0 : 1;
+    return end.signal == SIGINT ? 0 : kSignalStatus + end.signal;
+  }
   const int status = follow_diary(paths, -1, console);
   const JobView now = job_now(paths, console);
   console.note(is_job_over(now) ? closing_words(now)

@@ -1,15 +1,11 @@
 #include "lockstep/cli/job_places.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <map>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cluster/scheduler.h"
-#include "lockstep/cluster/submitted_job.h"
+#include "lockstep/cluster/standings.h"
 #include "lockstep/jobs/local_queue.h"
 
 namespace lockstep::cli {
@@ -17,32 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using jobs::JobPaths;
-using jobs::JobSpec;
-using jobs::JobState;
 using jobs::JobView;
-
-JobState state_of_phase(cluster::Phase phase) {
-  switch (phase) {
-    case cluster::Phase::running:
-      return JobState::running;
-    case cluster::Phase::ended:
-      return JobState::ended;
-    case cluster::Phase::failed:
-      return JobState::failed;
-    case cluster::Phase::cancelled:
-      return JobState::cancelled;
-    case cluster::Phase::queued:
-    case cluster::Phase::unknown:
-      break;
-  }
-  return JobState::queued;
-}
-
-void add_standing(const cluster::Standing& standing, JobView& view) {
-  if (standing.phase == cluster::Phase::unknown) return;
-  view.state = state_of_phase(standing.phase);
-  if (!standing.reason.empty() && standing.phase != cluster::Phase::running) view.reason = standing.reason;
-}
 
 }  // namespace
 
@@ -65,24 +36,8 @@ void wake_local_queue(const fs::path& root) {
 }
 
 void add_standings(std::vector<JobView>& views, Console& console) {
-  std::map<std::string, std::vector<JobView*>> by_profile;
-  for (JobView& view : views) {
-    if (view.state && !is_over(*view.state) && view.scheduler != "local")
-      by_profile[view.profile].push_back(&view);
-  }
-  for (const auto& [profile, waiting] : by_profile) {
-    try {
-      std::vector<std::string> ids;
-      for (const JobView* view : waiting)
-        ids.push_back(cluster::submitted_id({view->folder}, jobs::read_spec({view->folder})));
-      const auto scheduler =
-          cluster::make_scheduler(cluster::read_profile(JobPaths{waiting.front()->folder}.profile()));
-      const auto standings = scheduler->states(ids);
-      for (size_t i = 0; i < waiting.size(); ++i) add_standing(standings[i], *waiting[i]);
-    } catch (const Error& error) {
-      console.note("warning: " + printable(profile + ": " + error.message()) + "\n");
-    }
-  }
+  for (const std::string& failure : cluster::add_standings(views))
+    console.note("warning: " + printable(failure) + "\n");
 }
 
 JobView job_now(const JobPaths& paths, Console& console) {

@@ -14,6 +14,7 @@
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/relay.h"
+#include "lockstep/cli/train_on_cluster.h"
 #include "lockstep/cli/verbs.h"
 
 namespace lockstep::cli {
@@ -76,6 +77,7 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
     return 0;
   }
   if (const auto status = relay(verb, call, console)) return *status;
+  if (const auto status = train_on_cluster(verb, call, console)) return *status;
   const int status = verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);
   if (verb.name == "jobs") list_relayed_jobs(call, console);
   return status;

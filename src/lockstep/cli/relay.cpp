@@ -59,10 +59,6 @@ struct Message {
 bool is_job_verb(const Verb& verb) { return verb.name.starts_with("job "); }
 
 // "ours:12" of a profile with a login node, else nothing.
-struct RelayedJob {
-  NamedProfile profile;
-  std::string job;
-};
 std::optional<RelayedJob> relayed_job(const std::string& word) {
   const size_t sign = word.find(':');
   if (sign == std::string::npos || sign == 0) return std::nullopt;
@@ -140,7 +136,7 @@ std::string with_profile_name(const std::string& text, const std::string& name) 
   return written;
 }
 
-int relay_batch(const NamedProfile& found, const Call& call, Console& console) {
+cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
   Message message;
   put_profile(found, message);
   message.words = {"batch", "--profile", message.name};
@@ -163,7 +159,11 @@ int relay_batch(const NamedProfile& found, const Call& call, Console& console) {
     const auto relayed = split(word, ':').front() == found.name ? relayed_job(word) : std::nullopt;
     message.words.push_back(relayed ? relayed->job : word);
   }
-  const cluster::CommandEnd end = send(found, message, files);
+  return send(found, message, files);
+}
+
+int relay_batch(const NamedProfile& found, const Call& call, Console& console) {
+  const cluster::CommandEnd end = send_batch(found, call);
   console.note(end.errors);
   console.print(with_profile_name(end.output, found.name));
   return end.status;
@@ -182,55 +182,41 @@ int relay_profile(const NamedProfile& found, const Verb& verb, const Call& call,
   return end.status;
 }
 
-// With this program's output, and its terminal if it has one.
-int run_there(const NamedProfile& found, const std::vector<std::string>& words, bool on_terminal) {
-  const std::vector<std::string> command = program_there(found, words);
+// The words of a command that writes to this program's terminal, if it has one.
+std::vector<std::string> ssh_with_output(const NamedProfile& found, const std::vector<std::string>& words,
+                                         const Console& console) {
+  std::vector<std::string> command = program_there(found, words);
+  if (console.is_terminal())
+    command.insert(command.begin(), {"env", "COLUMNS=" + std::to_string(console.width())});
+  return cluster::ssh_words({.login = found.profile.login,
+                             .words = command,
+                             .host_key = found.profile.host_key,
+                             .on_terminal = console.is_terminal()});
+}
+
+// Its exit status. A signal ends the command there; then nothing.
+std::optional<int> run_there(const NamedProfile& found, const std::vector<std::string>& words,
+                             const StopSignals& signals, Console& console) {
   const pid_t process =
-      launch::start_process({.program = "ssh",
-                             .words = cluster::ssh_words({.login = found.profile.login,
-                                                          .words = command,
-                                                          .host_key = found.profile.host_key,
-                                                          .on_terminal = on_terminal}),
-                             .input = on_terminal ? launch::kInherited : launch::kNull});
-  const int status = launch::wait_for_end(process).status.value_or(0);
+      launch::start_process({.program = "ssh", .words = ssh_with_output(found, words, console)});
+  const auto end = launch::wait_for_end(process, signals.token());
+  if (!end) {
+    ::kill(process, SIGTERM);
+    launch::wait_for_end(process);
+    return std::nullopt;
+  }
+  const int status = end->status.value_or(0);
   const int code = WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
   if (code == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, "");
   return code;
 }
 
-// The files come as one archive, and only files below the folder are taken from it.
 int fetch(const RelayedJob& relayed, const Call& call, Console& console) {
-  const std::string job = relayed.job;
-  const fs::path target = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + job);
-  std::string options;
-  for (const Setting& setting : call.settings) options += " --" + setting.name;
-  const std::string script =
-      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\"" + options +
-      " >&2; tar -C \"$d/files\" -cf - .";
-  make_folders(target);
-  launch::Pipe pipe = launch::make_pipe();
-  Descriptor reading(::dup(pipe.reading.get()));
-  ::fcntl(reading.get(), F_SETFL, 0);
-  std::vector<std::string> words{"/bin/sh", "-c", script, job};
-  for (std::string& word : program_there(relayed.profile, {})) words.push_back(std::move(word));
-  const pid_t sender =
-      launch::start_process({.program = "ssh",
-                             .words = cluster::ssh_words({.login = relayed.profile.profile.login,
-                                                          .words = words,
-                                                          .host_key = relayed.profile.profile.host_key}),
-                             .output = pipe.writing.get()});
-  const pid_t taker =
-      launch::start_process({.program = "tar",
-                             .words = {"tar", "-C", target.string(), "--no-same-owner", "-xf", "-"},
-                             .input = reading.get()});
-  pipe = {};
-  reading = {};
-  const int sent = launch::wait_for_end(sender).status.value_or(0),
-            taken = launch::wait_for_end(taker).status.value_or(0);
-  if (WIFEXITED(sent) && WEXITSTATUS(sent) == cluster::kSshFailed)
-    cluster::throw_ssh_error(relayed.profile.profile.login, "");
-  if (sent != 0 || taken != 0) return 1;
-  console.print("files of job " + relayed.profile.name + ":" + job + ": " + target.string() + "\n");
+  const fs::path target = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + relayed.job);
+  std::vector<std::string> options;
+  for (const Setting& setting : call.settings) options.push_back("--" + setting.name);
+  if (!fetch_there(relayed, target, options)) return 1;
+  console.print("files of job " + relayed.name() + ": " + target.string() + "\n");
   return 0;
 }
 
@@ -246,7 +232,12 @@ int relay_job(const Verb& verb, const Call& call, Console& console) {
                   "name those of one at a time");
     words.push_back(relayed->job);
   }
-  return run_there(first.profile, words, console.is_terminal() && ::isatty(STDIN_FILENO) == 1);
+  const bool attaches = verb.name == "job attach";
+  const StopSignals signals(attaches ? "detached; the job goes on: lockstep job attach " + first.name()
+                                     : std::string());
+  const auto status = run_there(first.profile, words, signals, console);
+  if (status) return *status;
+  return attaches && signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
 }
 
 bool is_for_login_node(const Verb& verb) {
@@ -268,6 +259,57 @@ std::optional<int> relay(const Verb& verb, const Call& call, Console& console) {
   const NamedProfile found = Profiles::of_user().find(name);
   if (found.profile.login.empty()) return std::nullopt;
   return verb.name == "batch" ? relay_batch(found, call, console) : relay_profile(found, verb, call, console);
+}
+
+RelayedJob submit_there(const NamedProfile& found, const Call& batch) {
+  const cluster::CommandEnd end = send_batch(found, batch);
+  constexpr std::string_view kJob = "job ";
+  for (const std::string& line : split(end.output, '\n')) {
+    if (end.status == 0 && line.starts_with(kJob) && parse_number<int64_t>(line.substr(kJob.size())))
+      return {found, line.substr(kJob.size())};
+  }
+  throw Error(ErrorCode::cluster,
+              found.profile.login + " did not take the job: " + printable(first_line(end.errors)),
+              "lockstep cluster validate " + found.name + " tries the profile");
+}
+
+std::optional<int> attach_there(const RelayedJob& job, bool plot, const std::string& notice,
+                                Console& console) {
+  std::vector<std::string> words{"job", "attach", job.job};
+  if (plot) words.emplace_back("--plot");
+  const StopSignals signals(notice);
+  return run_there(job.profile, words, signals, console);
+}
+
+// The files come as one archive, and only files below the folder are taken from it.
+bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::vector<std::string>& options) {
+  std::string script =
+      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\"";
+  for (const std::string& option : options) script += " " + option;
+  script += " >&2; tar -C \"$d/files\" -cf - .";
+  make_folders(target);
+  launch::Pipe pipe = launch::make_pipe();
+  Descriptor reading(::dup(pipe.reading.get()));
+  ::fcntl(reading.get(), F_SETFL, 0);
+  std::vector<std::string> words{"/bin/sh", "-c", script, relayed.job};
+  for (std::string& word : program_there(relayed.profile, {})) words.push_back(std::move(word));
+  const pid_t sender =
+      launch::start_process({.program = "ssh",
+                             .words = cluster::ssh_words({.login = relayed.profile.profile.login,
+                                                          .words = words,
+                                                          .host_key = relayed.profile.profile.host_key}),
+                             .output = pipe.writing.get()});
+  const pid_t taker =
+      launch::start_process({.program = "tar",
+                             .words = {"tar", "-C", target.string(), "--no-same-owner", "-xf", "-"},
+                             .input = reading.get()});
+  pipe = {};
+  reading = {};
+  const int sent = launch::wait_for_end(sender).status.value_or(0),
+            taken = launch::wait_for_end(taker).status.value_or(0);
+  if (WIFEXITED(sent) && WEXITSTATUS(sent) == cluster::kSshFailed)
+    cluster::throw_ssh_error(relayed.profile.profile.login, "");
+  return sent == 0 && taken == 0;
 }
 
 void list_relayed_jobs(const Call& call, Console& console) {

@@ -1,9 +1,12 @@
 // Commands on jobs of a cluster that is reached through its login node: they run there, by ssh.
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <string>
 
 #include "lockstep/cli/verb.h"
+#include "lockstep/cluster/profile.h"
 
 namespace lockstep::cli {
 
@@ -14,6 +17,26 @@ std::optional<int> relay(const Verb& verb, const Call& call, Console& console);
 
 /// After the list of jobs of this machine, those of profiles with a login node.
 void list_relayed_jobs(const Call& call, Console& console);
+
+/// A job of a profile with a login node.
+struct RelayedJob {
+  cluster::NamedProfile profile;
+  std::string job;  ///< as it is called there
+  /// As `lockstep job` takes it here: "ours:12".
+  std::string name() const { return profile.name + ":" + job; }
+};
+
+/// Submits what a call of `lockstep batch` for one command asks for. Throws cluster.
+RelayedJob submit_there(const cluster::NamedProfile& found, const Call& batch);
+
+/// `lockstep job attach`, whose output comes here; its exit status. Nothing after a signal, which prints
+/// `notice`: the job goes on then. Throws cluster if the login node cannot be reached.
+std::optional<int> attach_there(const RelayedJob& job, bool plot, const std::string& notice,
+                                Console& console);
+
+/// `lockstep job fetch`. False if it failed there, which it has said.
+bool fetch_there(const RelayedJob& job, const std::filesystem::path& folder,
+                 const std::vector<std::string>& options = {});
 
 /// On the login node: takes a message of `relay` from standard input, and becomes the command that it names.
 int run_relay(const Call& call, Console& console);

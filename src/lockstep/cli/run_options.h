@@ -2,8 +2,7 @@
 // for inference.
 #pragma once
 
-#include <vector>
-
+#include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verb.h"
 #include "lockstep/comm/rendezvous.h"
@@ -14,13 +13,8 @@ namespace lockstep::cli {
 /// As a command of RankSettings asks for it; what is waited for goes to the console.
 comm::Joining joining_of(const Call& call, Console& console);
 
-/// The options of a run that is resumed, then those of --config, then those of the command line: the later
-/// ones win. A drop factor or period without --lr-schedule means piecewise. Holds the CPU libraries to --isa;
-/// at a resume without it, to the run's.
-struct AskedOptions {
-  train::Options options;
-  std::vector<std::string> given;  ///< names of the options that were set in a file or on the command line
-};
+/// What was asked for (asked_options). Holds the CPU libraries to --isa; at a resume without it, to the
+/// run's.
 AskedOptions training_options(const Call& call);
 
 /// The options that decide where and how inference runs (is_inference_option).

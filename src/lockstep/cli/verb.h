@@ -9,7 +9,7 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/cli/console.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 
 namespace lockstep::cli {
 
@@ -25,7 +25,7 @@ struct Call {
   std::vector<Setting> settings;  ///< in the order of the option list; the last text of a repeated option
   std::vector<Setting> searched;  ///< of a verb that searches: options that are not its own, in their order
   bool help = false;
-  std::optional<comm::Launch>
+  std::optional<launch::Launch>
       launch{};  ///< of a command that joins ranks, if a launcher started this process
 
   /// The option's text, or nothing if it was not given.

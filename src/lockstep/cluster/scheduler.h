@@ -46,8 +46,8 @@ struct Submission {
   std::vector<std::string> after{};  ///< scheduler's ids of jobs that must have ended with status 0
   bool may_requeue = true;           ///< whether the scheduler may start it again after it took machines away
   int64_t priority = 0;              ///< a job with a higher one starts first, where the scheduler has that
-  /// The command runs once for each worker, as a rank (comm/launcher.h), on all machines; the end of one, or
-  /// of a machine, does not end the others. Nothing but pools asks for it, and not of the queue of this
+  /// The command runs once for each worker, as a rank (launch/launcher.h), on all machines; the end of one,
+  /// or of a machine, does not end the others. Nothing but pools asks for it, and not of the queue of this
   /// machine.
   bool on_each_worker = false;
 };

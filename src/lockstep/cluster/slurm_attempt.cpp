@@ -22,6 +22,7 @@
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/internal/owner.h"
+#include "lockstep/jobs/attempt_error.h"
 #include "lockstep/jobs/job_folder.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/requests.h"
@@ -213,6 +214,17 @@ bool was_never_started(const fs::path& diary) {
          read_file(diary, kLongestRefusal).find("Unable to create step") != std::string::npos;
 }
 
+// A rank that failed by itself would fail again. Srun ends the others for its sake, and tells their status.
+void look_for_own_failure(const JobPaths& paths, AttemptResult& result) {
+  const auto error = jobs::read_error(paths, result.attempt);
+  if (!error || result.end != AttemptEnd::lost) return;
+  for (const ErrorCode passing : {ErrorCode::cancelled, ErrorCode::communication, ErrorCode::timeout}) {
+    if (error->code() == passing) return;
+  }
+  result.end = AttemptEnd::failed;
+  result.status = exit_status(error->code());
+}
+
 // Runs the ranks, and fills in how they ended. Returns the signal that asked for the end.
 int run_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, const std::string& id,
              const Say& say) {
@@ -221,6 +233,7 @@ int run_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
   result.status = step.wait(id, say);
   result.step = jobs::step_of(spec);
   result.end = step.is_fenced() ? AttemptEnd::fenced : end_of(spec, step, static_cast<int>(result.status));
+  look_for_own_failure(paths, result);
   if (result.end == AttemptEnd::failed && was_never_started(paths.diary(result.attempt)))
     result.end = AttemptEnd::lost;
   return step.signal();
@@ -256,6 +269,8 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
     result.end = AttemptEnd::cancelled;
   result.reason = reason_of(result, signal);
+  if (const auto error = jobs::read_error(paths, result.attempt); error && result.end == AttemptEnd::failed)
+    result.reason = error->message();
   bool goes_on = result.end == AttemptEnd::stopped || result.end == AttemptEnd::lost;
   if (goes_on && !jobs::is_worth_another(paths, spec, result.attempt, result.step)) {
     goes_on = false;

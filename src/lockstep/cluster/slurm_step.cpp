@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/command.h"
 #include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/launch/process.h"
@@ -98,6 +99,24 @@ std::optional<Profile> own_allocation() {
                  .cores = number_in("SLURM_CPUS_PER_TASK"),
                  .gpus = number_in("SLURM_GPUS_ON_NODE"),
                  .idle_limit = kLongestIdle};
+}
+
+std::vector<std::string> step_words(const Profile& own, const std::string& name) {
+  std::vector<std::string> words{"srun", "--overlap", "--kill-on-bad-exit=1", "--job-name=" + name,
+                                 "--ntasks=" + std::to_string(ranks_of(own))};
+  if (own.cores > 0) words.push_back("--cpus-per-task=" + std::to_string(own.cores));
+  return words;
+}
+
+void end_step(const std::string& name) {
+  const CommandEnd list =
+      run_command({"squeue", "--steps", "--noheader", "--jobs=" + id_of_allocation(), "--format=%i %j"});
+  for (const std::string& line : split(list.output, '\n')) {
+    if (!line.ends_with(" " + name)) continue;
+    const CommandEnd sent = run_command({"scancel", "--signal=TERM", line.substr(0, line.find(' '))});
+    if (sent.status != 0)
+      throw Error(ErrorCode::cluster, "cannot end the step: " + printable(first_line(sent.errors)));
+  }
 }
 
 std::unique_ptr<Scheduler> make_slurm_step(const Profile&, const std::vector<std::string>&) {

@@ -14,8 +14,8 @@ namespace lockstep::cluster {
 struct SshCommand {
   std::string login;
   std::vector<std::string> words;
-  std::string host_key{};  ///< the login node's, as in a profile; empty: known_hosts decides
-  bool on_terminal = false;
+  std::string host_key{};         ///< the login node's, as in a profile; empty: known_hosts decides
+  bool on_terminal = false;       ///< with a terminal there, on which only output is seen
   bool shares_connection = true;  ///< false: one of its own, whose end is the command's
 };
 std::vector<std::string> ssh_words(const SshCommand& command);

@@ -8,6 +8,7 @@
 #include "lockstep/base/host.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_state.h"
 #include "lockstep/record/known_part.h"
 
@@ -62,6 +63,20 @@ std::string submitted_id(const JobPaths& job, const JobSpec& spec) {
 
 Profile profile_of_job(const JobPaths& job, const JobSpec& spec) {
   return spec.scheduler == kLocal ? Profile{} : read_profile(job.profile());
+}
+
+std::vector<std::string> jobs_before(const fs::path& root, const std::vector<std::string>& words,
+                                     const std::string& scheduler) {
+  std::vector<std::string> ids;
+  for (const std::string& word : words) {
+    const JobPaths before = jobs::find_job(root, word);
+    if (jobs::read_spec(before).scheduler != scheduler)
+      throw Error(ErrorCode::invalid_option,
+                  "job " + word + ", which is to end first, is of another scheduler",
+                  "start the two with one profile");
+    ids.push_back(before.id());
+  }
+  return ids;
 }
 
 void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {

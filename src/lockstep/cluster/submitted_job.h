@@ -19,6 +19,11 @@ struct Place {
 /// scheduler. Throws cluster.
 void submit_jobs(const std::vector<jobs::JobPaths>& jobs, const Place& place);
 
+/// The ids of the jobs of these ids or names, which another job of this scheduler is to follow. Throws
+/// not_found, and invalid_option for a job of another scheduler.
+std::vector<std::string> jobs_before(const std::filesystem::path& root, const std::vector<std::string>& words,
+                                     const std::string& scheduler);
+
 /// The scheduler's id of a job; empty: it has not answered yet.
 std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec);
 

@@ -54,7 +54,7 @@ std::vector<Json> introductions_of(const std::vector<std::string>& texts) {
 /// Rank 0's side of a meeting.
 class Host {
  public:
-  Host(const OpenStore& open, const Launch& launch, const std::string& own)
+  Host(const OpenStore& open, const launch::Launch& launch, const std::string& own)
       : open_(open), launch_(launch), texts_(static_cast<size_t>(launch.size)), saw_(texts_.size()) {
     texts_[0] = own;
     saw_[0] = true;
@@ -122,14 +122,15 @@ class Host {
   }
 
   const OpenStore& open_;
-  const Launch& launch_;
+  const launch::Launch& launch_;
   std::vector<std::string> texts_;
   std::vector<bool> saw_;  // the roster, as far as it is known
   Roster roster_;
 };
 
 // The other ranks' side.
-Met meet_rank_0(const OpenStore& open, const Launch& launch, const std::string& own, Patience& patience) {
+Met meet_rank_0(const OpenStore& open, const launch::Launch& launch, const std::string& own,
+                Patience& patience) {
   while (true) {
     open.store->keep(own_key(launch.rank), own);
     const Roster roster = roster_in(open.store->find(kRoster).value_or(""));
@@ -157,7 +158,7 @@ Met meet_rank_0(const OpenStore& open, const Launch& launch, const std::string& 
 
 }  // namespace
 
-Json introduction(const Launch& launch, CommunicatorKind kind) {
+Json introduction(const launch::Launch& launch, CommunicatorKind kind) {
   Json own{{"machine", machine()},
            {"process", ::getpid()},
            {"host", host_name()},
@@ -202,7 +203,7 @@ Roster roster_in(const std::string& text) {
   return {};
 }
 
-Met meet(const OpenStore& open, const Launch& launch, const Json& own, Patience& patience) {
+Met meet(const OpenStore& open, const launch::Launch& launch, const Json& own, Patience& patience) {
   Met met = launch.rank == 0 ? Host(open, launch, own.dump()).meet(patience)
                              : meet_rank_0(open, launch, own.dump(), patience);
   for (size_t rank = 0; rank < met.ranks.size(); ++rank) {

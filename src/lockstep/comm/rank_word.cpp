@@ -8,8 +8,8 @@ namespace {
 std::string answer_to(const std::string& name) { return name + "/answer"; }
 
 template <class Work>
-auto at_the_store(const Launch& launched, const Waiting& waiting, const Work& work) {
-  const Launch launch = at_meeting_place(launched);
+auto at_the_store(const launch::Launch& launched, const Waiting& waiting, const Work& work) {
+  const launch::Launch launch = at_meeting_place(launched);
   return at_meeting(launch, [&] {
     Patience patience(waiting_of(launch, waiting));
     OpenStore open = open_store(launch, patience);
@@ -20,14 +20,14 @@ auto at_the_store(const Launch& launched, const Waiting& waiting, const Work& wo
 }  // namespace
 
 struct RankWord::Place {
-  Launch launch;
+  launch::Launch launch;
   OpenStore open;
   std::string name, text;
 };
 
-RankWord::RankWord(const Launch& launched, const std::string& name, const std::string& text,
+RankWord::RankWord(const launch::Launch& launched, const std::string& name, const std::string& text,
                    const Waiting& waiting)
-    : place_(at_the_store(launched, waiting, [&](const Launch& launch, OpenStore open, Patience&) {
+    : place_(at_the_store(launched, waiting, [&](const launch::Launch& launch, OpenStore open, Patience&) {
         open.store->set(name, text);
         return std::make_unique<Place>(Place{launch, std::move(open), name, text});
       })) {}
@@ -55,9 +55,9 @@ std::optional<std::string> RankWord::answer() const {
 
 std::string RankWord::place() const { return place_of(place_->launch); }
 
-std::string read_rank_word(const Launch& launched, const std::string& name, const Waiting& waiting) {
+std::string read_rank_word(const launch::Launch& launched, const std::string& name, const Waiting& waiting) {
   return at_the_store(
-      launched, waiting, [&](const Launch& launch, const OpenStore& open, Patience& patience) {
+      launched, waiting, [&](const launch::Launch& launch, const OpenStore& open, Patience& patience) {
         while (true) {
           if (auto text = open.store->find(name)) return *text;
           const std::string rank_0 = "rank 0 at " + open.place(launch);
@@ -70,8 +70,8 @@ std::string read_rank_word(const Launch& launched, const std::string& name, cons
       });
 }
 
-void answer_rank_word(const Launch& launched, const std::string& name, const std::string& text) {
-  at_the_store(launched, {}, [&](const Launch&, const OpenStore& open, Patience&) {
+void answer_rank_word(const launch::Launch& launched, const std::string& name, const std::string& text) {
+  at_the_store(launched, {}, [&](const launch::Launch&, const OpenStore& open, Patience&) {
     open.store->set(answer_to(name), text);
   });
 }

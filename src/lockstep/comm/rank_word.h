@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/comm/patience.h"
 
 namespace lockstep::comm {
@@ -15,7 +15,7 @@ namespace lockstep::comm {
 class RankWord {
  public:
   /// name: the purpose of the text. Throws communication.
-  RankWord(const Launch& launch, const std::string& name, const std::string& text,
+  RankWord(const launch::Launch& launch, const std::string& name, const std::string& text,
            const Waiting& waiting = {});
   ~RankWord();
   RankWord(const RankWord&) = delete;
@@ -36,9 +36,10 @@ class RankWord {
 };
 
 /// The other ranks' side: waits for the text. Throws communication.
-std::string read_rank_word(const Launch& launch, const std::string& name, const Waiting& waiting = {});
+std::string read_rank_word(const launch::Launch& launch, const std::string& name,
+                           const Waiting& waiting = {});
 
 /// Gives rank 0 a text in return, which replaces that of another rank. Throws communication.
-void answer_rank_word(const Launch& launch, const std::string& name, const std::string& text);
+void answer_rank_word(const launch::Launch& launch, const std::string& name, const std::string& text);
 
 }  // namespace lockstep::comm

@@ -35,7 +35,7 @@ struct Joined {
   std::unique_ptr<PeerWatch> watch;
 };
 
-std::shared_ptr<GroupMemory> share_memory(const Store& store, const Launch& launch,
+std::shared_ptr<GroupMemory> share_memory(const Store& store, const launch::Launch& launch,
                                           const std::vector<Json>& ranks) {
   constexpr const char* kKey = "memory";
   if (launch.rank == 0) {
@@ -108,7 +108,7 @@ void check_addresses(const std::vector<Json>& ranks) {
 }
 
 // Rank 0 listens, the others connect to it.
-Descriptor control_socket(const Store& store, const Launch& launch, const std::string& address,
+Descriptor control_socket(const Store& store, const launch::Launch& launch, const std::string& address,
                           std::string& token) {
   constexpr const char* kKey = "control";
   try {
@@ -127,7 +127,7 @@ Descriptor control_socket(const Store& store, const Launch& launch, const std::s
   }
 }
 
-std::unique_ptr<Communicator> join_over_network(const Store& store, const Launch& launch,
+std::unique_ptr<Communicator> join_over_network(const Store& store, const launch::Launch& launch,
                                                 const std::vector<Json>& ranks, CommunicatorOptions options) {
   check_addresses(ranks);
   GlooPlace place{.store = store,
@@ -140,7 +140,7 @@ std::unique_ptr<Communicator> join_over_network(const Store& store, const Launch
   return make_gloo_communicator(std::move(place), std::move(options));
 }
 
-std::unique_ptr<Communicator> join_in_memory(const Store& store, const Launch& launch,
+std::unique_ptr<Communicator> join_in_memory(const Store& store, const launch::Launch& launch,
                                              const std::vector<Json>& ranks, CommunicatorOptions options) {
   auto joined = std::make_shared<Joined>();
   joined->store = store;
@@ -153,7 +153,8 @@ std::unique_ptr<Communicator> join_in_memory(const Store& store, const Launch& l
                            std::move(options));
 }
 
-std::unique_ptr<Communicator> join(const Launch& launch, const Joining& how, CommunicatorOptions options) {
+std::unique_ptr<Communicator> join(const launch::Launch& launch, const Joining& how,
+                                   CommunicatorOptions options) {
   Patience patience(waiting_of(launch, how.waiting));
   const OpenStore open = open_store(launch, patience);
   const Met met = meet(open, launch, introduction(launch, how.kind), patience);
@@ -166,9 +167,9 @@ std::unique_ptr<Communicator> join(const Launch& launch, const Joining& how, Com
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_group(const Launch& launched, CommunicatorOptions options,
+std::unique_ptr<Communicator> join_group(const launch::Launch& launched, CommunicatorOptions options,
                                          const Joining& how) {
-  const Launch launch = at_meeting_place(launched);
+  const launch::Launch launch = at_meeting_place(launched);
   return at_meeting(launch, [&] { return join(launch, how, std::move(options)); });
 }
 

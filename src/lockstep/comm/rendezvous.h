@@ -5,7 +5,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/communicator_kind.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/comm/patience.h"
 
 namespace lockstep::comm {
@@ -24,7 +24,7 @@ struct Joining {
 /// rank that dies breaks the group within a second, and a rank that is stopped or unreachable within five
 /// seconds; the error names it. Throws communication when the meeting place or a rank cannot be reached or a
 /// rank does not come in time; invalid_option where ranks must share memory and cannot.
-std::unique_ptr<Communicator> join_group(const Launch& launch, CommunicatorOptions options = {},
+std::unique_ptr<Communicator> join_group(const launch::Launch& launch, CommunicatorOptions options = {},
                                          const Joining& how = {});
 
 /// The meeting place that a launcher serves, so that the end of a rank does not remove it: a store at an
@@ -39,7 +39,7 @@ class MeetingPlace {
 
   const std::string& address() const { return address_; }
   uint16_t port() const { return port_; }
-  /// Drawn for these ranks and passed only to them, in their environment (Launch::secret).
+  /// Drawn for these ranks and passed only to them, in their environment (launch::Launch::secret).
   const std::string& secret() const { return secret_; }
 
  private:

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kSecret = "of these tests alone";
 
-Launch rank_at(const MeetingPlace& place, int64_t rank) {
+launch::Launch rank_at(const MeetingPlace& place, int64_t rank) {
   return {.rank = rank,
           .size = 2,
           .address = "127.0.0.1",
@@ -32,7 +32,7 @@ TEST(Rendezvous, NamesARankThatIsNoneOfOurs) {
        {std::string("hello"), std::string(100'000, '['), std::string(R"({"process":1})"),
         std::string(R"({"machine":{},"process":"1","host":"a","communicator":"auto","address":"b"})")}) {
     MeetingPlace place;
-    const Launch launch = rank_at(place, 0);
+    const launch::Launch launch = rank_at(place, 0);
     Patience patience({});
     open_store(launch, patience).store->set("rank-1", said);
     const std::string text = text_of_failure([&] { join_group(launch, {.timeout = 20s}); });
@@ -124,7 +124,7 @@ TEST(Rendezvous, SaysThatNobodyIsThere) {
   { port = MeetingPlace().port(); }
   const std::string place = "127.0.0.1:" + std::to_string(port);
   const Waiting short_one{.limit = 5500ms, .tell = [&](const std::string& what) { told.push_back(what); }};
-  const Launch launch{.rank = 1, .size = 2, .address = "127.0.0.1", .port = port};
+  const launch::Launch launch{.rank = 1, .size = 2, .address = "127.0.0.1", .port = port};
   const std::string text = text_of_failure([&] { join_group(launch, {}, {.waiting = short_one}); });
   EXPECT_THAT(text, testing::MatchesRegex(
                         "communication: rank 1 of 2 on .* gave up after 5.5 s of waiting for rank 0 at " +

@@ -20,9 +20,9 @@ constexpr std::chrono::milliseconds kAnswer{
     10'000};  // of a store that answers; longer waits are repeated requests
 constexpr const char* kDoor = "door";
 
-const char* server_of(const Launch& launch) { return launch.agent_store ? "the launcher" : "rank 0"; }
+const char* server_of(const launch::Launch& launch) { return launch.agent_store ? "the launcher" : "rank 0"; }
 
-TcpStore serve(const Launch& launch) {
+TcpStore serve(const launch::Launch& launch) {
   try {
     const c10d::TCPStoreOptions options{.port = launch.port,
                                         .isServer = true,
@@ -36,7 +36,7 @@ TcpStore serve(const Launch& launch) {
   }
 }
 
-TcpStore reach(const Launch& launch, Patience& patience) {
+TcpStore reach(const launch::Launch& launch, Patience& patience) {
   while (true) {
     std::string why;
     try {
@@ -56,12 +56,12 @@ TcpStore reach(const Launch& launch, Patience& patience) {
 }
 
 // Ranks of one launch that are all on this machine can ask the kernel which user each process belongs to.
-bool are_on_one_machine(const Launch& launch) {
+bool are_on_one_machine(const launch::Launch& launch) {
   // Decided from what all ranks are told alike, because a name may lead elsewhere on each machine.
   return launch.size == launch.local_size || launch.address == "localhost" || is_loopback(launch.address);
 }
 
-Secret secret_from_rank_0(MeetingStore& unsealed, const Launch& launch, Patience& patience) {
+Secret secret_from_rank_0(MeetingStore& unsealed, const launch::Launch& launch, Patience& patience) {
   while (true) {
     std::string name = unsealed.find(kDoor).value_or("");
     if (!is_door(name)) name.clear();
@@ -81,21 +81,23 @@ Secret secret_from_rank_0(MeetingStore& unsealed, const Launch& launch, Patience
 
 }  // namespace
 
-Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
-             const std::string& hint) {
+Error cannot(const launch::Launch& launch, const char* what, const std::string& place,
+             const SocketFailure& failure, const std::string& hint) {
   return Error(ErrorCode::communication, who(launch) + " cannot " + what + " " + place + ": " + failure.why,
                hint);
 }
 
-std::string name_of_rank(const Launch& launch) {
+std::string name_of_rank(const launch::Launch& launch) {
   return "rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size);
 }
 
-std::string who(const Launch& launch) { return name_of_rank(launch) + " on " + host_name(); }
+std::string who(const launch::Launch& launch) { return name_of_rank(launch) + " on " + host_name(); }
 
-std::string place_of(const Launch& launch) { return launch.address + ":" + std::to_string(launch.port); }
+std::string place_of(const launch::Launch& launch) {
+  return launch.address + ":" + std::to_string(launch.port);
+}
 
-Launch at_meeting_place(Launch launch) {
+launch::Launch at_meeting_place(launch::Launch launch) {
   if (launch.submitter.empty()) return launch;
   const std::optional<std::string> known = address_of_name(launch.address);
   if (known && !is_loopback(*known)) return launch;
@@ -113,12 +115,12 @@ void OpenStore::keep() const {
   if (door) unsealed->keep(kDoor, door->name());
 }
 
-Waiting waiting_of(const Launch& launch, Waiting waiting) {
+Waiting waiting_of(const launch::Launch& launch, Waiting waiting) {
   if (launch.rank > 0 && launch.local_rank > 0) waiting.tell = {};
   return waiting;
 }
 
-std::string OpenStore::place(const Launch& launch) const {
+std::string OpenStore::place(const launch::Launch& launch) const {
   std::string place = place_of(launch);
   if (store->has_seen_strangers()) place.append("; ").append(kStrangers);
   return place;
@@ -126,7 +128,7 @@ std::string OpenStore::place(const Launch& launch) const {
 
 const char* OpenStore::hint() const { return store->has_seen_strangers() ? kSecretHint : kMeetingHint; }
 
-OpenStore open_store(const Launch& launch, Patience& patience) {
+OpenStore open_store(const launch::Launch& launch, Patience& patience) {
   const TcpStore store = launch.rank == 0 && !launch.agent_store ? serve(launch) : reach(launch, patience);
   store->setTimeout(kAnswer);
   // Includes the port, so that what the ranks of one launch have sealed is invalid at the meeting place of

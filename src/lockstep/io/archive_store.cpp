@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/io/address.h"
 #include "lockstep/io/internal/archive_index.h"
 #include "lockstep/io/internal/stores.h"
 
@@ -104,6 +105,12 @@ std::string without_archive_ending(const std::string& name) {
       return name.substr(0, name.size() - ending.size());
   }
   return name;
+}
+
+std::string short_name(const std::string& where) {
+  const std::filesystem::path place = public_name(where);
+  return without_archive_ending(
+      (is_address(where) ? place : std::filesystem::absolute(place).lexically_normal()).filename().string());
 }
 
 bool is_archive_name(std::string_view name) {

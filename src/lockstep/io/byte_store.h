@@ -101,6 +101,10 @@ class ByteSink {
 /// "plants" for "plants.tar.gz"; other names unchanged.
 std::string without_archive_ending(const std::string& name);
 
+/// A short name for what is at a place: "plants" for "/data/plants.tar" and "s3://bucket/plants"; may be
+/// empty, as for "/".
+std::string short_name(const std::string& where);
+
 struct StoreOptions {
   /// Maximum memory for an unpacked archive, in bytes.
   int64_t most_memory = int64_t{4} << 30;

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <mutex>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -17,7 +20,8 @@
 namespace lockstep::launch {
 namespace {
 
-constexpr int kCannotStart = 127;   // as a shell reports it
+constexpr int kCannotStart = 127;  // as a shell reports it
+constexpr std::chrono::milliseconds kWaitInterval{20};
 constexpr mode_t kFileMode = 0666;  // less the user's mask
 
 // getenv finds the first of two variables with one name, but a program may read both.
@@ -150,6 +154,17 @@ End wait_for_end(pid_t process) {
     ended = ::waitpid(process, &status, 0);
   } while (ended < 0 && errno == EINTR);
   return ended == process ? End{status} : End{};
+}
+
+std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (true) {
+    if (const auto end = try_wait_for_end(process)) return end;
+    if (stop.stop_requested()) return std::nullopt;
+    never.wait_for(lock, stop, kWaitInterval, [] { return false; });
+  }
 }
 
 std::string text_of_status(int status) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,9 @@ std::optional<End> try_wait_for_end(pid_t process);
 
 /// Waits without a limit.
 End wait_for_end(pid_t process);
+
+/// Nothing if a stop was requested before the end; the process goes on then.
+std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop);
 
 /// A status of waitpid: "was killed by signal 9 (Killed)", "ended with status 1".
 std::string text_of_status(int status);

@@ -1,20 +1,23 @@
 #include "lockstep/pool/batch_job.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/profile.h"
+#include "lockstep/cluster/standings.h"
 #include "lockstep/cluster/submitted_job.h"
+#include "lockstep/jobs/attempt_error.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/surroundings.h"
@@ -30,6 +33,8 @@ using jobs::JobState;
 
 constexpr std::chrono::milliseconds kJobInterval{100};
 constexpr double kSecondsBetweenJobWakes = 2;
+constexpr size_t kJobTask = 1, kJobBuild = 2, kJobWords = 3;  // after kJobArgument
+constexpr const char* kLocal = "local";
 
 fs::path input_folder(const JobPaths& paths) { return paths.folder / "input"; }
 fs::path output_folder(const JobPaths& paths, int64_t attempt) {
@@ -54,41 +59,49 @@ Packet read_packet_in(const fs::path& folder) {
   }
 }
 
-fs::path error_file(const JobPaths& paths, int64_t attempt) {
-  return paths.attempt_folder(attempt) / "error.json";
-}
-
-// What the task has thrown; nothing if it was not the task that failed.
-std::optional<Error> thrown_error(const JobPaths& paths, int64_t attempt) {
-  const fs::path file = error_file(paths, attempt);
-  if (::access(file.c_str(), F_OK) != 0) return std::nullopt;
-  const Json json = parse_json(read_file(file));
-  ErrorCode code = ErrorCode::internal;
-  for (int i = 0; i <= static_cast<int>(ErrorCode::internal); ++i) {
-    if (name_of(static_cast<ErrorCode>(i)) == json.value("code", "")) code = static_cast<ErrorCode>(i);
-  }
-  Error error(code, json.value("message", ""), json.value("hint", ""));
-  for (const Json& line : json.value("context", Json::array())) error.add_context(line.get<std::string>());
-  error.add_context("in job " + paths.id());
-  return error;
-}
-
-void write_error(const JobPaths& paths, int64_t attempt, const Error& error) {
-  const Json json{{"code", name_of(error.code())},
-                  {"message", error.message()},
-                  {"hint", error.hint()},
-                  {"context", error.context()}};
-  write_file_atomic(error_file(paths, attempt),
-                    json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+// The runner of a job of this machine may have been killed.
+void wake_local_queue(const fs::path& root) {
+  const jobs::LocalQueue queue(root);
+  queue.tidy();
+  queue.wake({program_path(), kRunnerArgument});
 }
 
 Packet first_packet(const std::vector<std::any>& results) {
   return std::any_cast<const Packet&>(results.front());
 }
 
+// Puts what was asked for into the profile.
+void take_options(cluster::NamedProfile& named, const BatchOptions& options) {
+  cluster::Profile& profile = named.profile;
+  if (!profile.login.empty())
+    throw Error(ErrorCode::invalid_option,
+                "a task cannot be submitted with the profile " + quote(named.name) +
+                    ", whose login node is " + profile.login,
+                "run the program there, or use lockstep batch --profile " + named.name + " -- PROGRAM");
+  if (profile.scheduler == kLocal) return;
+  if (options.workers > 0) profile.workers = options.workers;
+  if (profile.workers > 0) profile.nodes = std::min(profile.nodes, profile.workers);
+  if (options.memory > 0) profile.memory = std::to_string(divided_up(options.memory, int64_t{1} << 20)) + "M";
+}
+
+// Of a job that its scheduler has ended, or that is gone.
+Error error_without_result(const jobs::JobView& view) {
+  if (!view.state) return {ErrorCode::not_found, "job " + view.id + " was deleted"};
+  if (view.state == JobState::cancelled)
+    return {ErrorCode::cancelled, "job " + view.id + " was cancelled before it began"};
+  return {ErrorCode::cluster,
+          "job " + view.id + " has failed before its program began" +
+              (view.reason.empty() ? "" : ": " + view.reason),
+          "the scheduler's log is in " + view.folder};
+}
+
 }  // namespace
 
-jobs::JobView AnyBatchJob::show() const { return jobs::view_of(paths_); }
+jobs::JobView AnyBatchJob::show() const {
+  std::vector<jobs::JobView> views{jobs::view_of(paths_)};
+  cluster::add_standings(views);  // a scheduler that cannot be reached may answer the next time
+  return std::move(views.front());
+}
 
 bool AnyBatchJob::done() const {
   const jobs::JobView view = show();
@@ -101,10 +114,8 @@ bool AnyBatchJob::wait(std::chrono::milliseconds timeout) const {
   while (!done()) {
     const double seconds = seconds_since(start);
     if (seconds > std::chrono::duration<double>(timeout).count()) return false;
-    if (seconds > woken + kSecondsBetweenJobWakes) {  // its runner may have been killed
-      const jobs::LocalQueue queue(paths_.folder.parent_path());
-      queue.tidy();
-      queue.wake({program_path(), kRunnerArgument});
+    if (seconds > woken + kSecondsBetweenJobWakes) {
+      wake_local_queue(paths_.folder.parent_path());
       woken = seconds;
     }
     std::this_thread::sleep_for(kJobInterval);
@@ -128,66 +139,74 @@ std::optional<Json> AnyBatchJob::value(const std::string& name) const {
 Packet AnyBatchJob::result() const {
   wait();
   const auto result = jobs::read_result(paths_);
-  if (!result) throw Error(ErrorCode::not_found, "job " + id() + " was deleted");
+  if (!result) throw error_without_result(show());
   if (result->end == jobs::AttemptEnd::ended) return read_packet_in(output_folder(paths_, result->attempt));
   if (result->end == jobs::AttemptEnd::cancelled)
     throw Error(ErrorCode::cancelled,
                 "job " + id() + " was cancelled" + (result->reason.empty() ? "" : ": " + result->reason));
-  if (const auto error = thrown_error(paths_, result->attempt)) throw Error(*error);
+  if (auto error = jobs::read_error(paths_, result->attempt)) {
+    error->add_context("in job " + id());
+    throw Error(*error);
+  }
   throw Error(ErrorCode::cluster, "job " + id() + " has failed: " + result->reason,
               "lockstep job diary " + id() + " shows what it has written");
 }
 
 JobPaths submit_task(const std::string& task, const Packet& input, const BatchOptions& options) {
   const std::string program = program_path();
-  const cluster::NamedProfile profile = cluster::Profiles::of_user().find(options.profile);
-  if (profile.profile.scheduler != "local")
-    throw Error(
-        ErrorCode::invalid_option,
-        "a task cannot be submitted with the profile " + quote(profile.name) + ": it is not this machine",
-        "use .profile = \"local\", or lockstep batch --profile " + profile.name + " -- PROGRAM");
-  const jobs::Surroundings here = jobs::surroundings_here();
-  const jobs::JobSpec spec{.name = options.name.empty() ? task : options.name,
-                           .command = {program, kJobArgument, task, build_of_program()},
-                           .working_folder = fs::current_path().string(),
-                           .secrets = here.secrets,
-                           .profile = profile.name,
-                           .host = host_name(),
-                           .workers = std::max<int64_t>(1, options.workers),
-                           .memory = options.memory,
-                           .priority = options.priority,
-                           .after = options.after,
-                           .requeue = options.requeue,
-                           .submitted = now_seconds()};
+  cluster::NamedProfile named = cluster::Profiles::of_user().find(options.profile);
+  cluster::Profile& profile = named.profile;
+  take_options(named, options);
+  const bool is_local = profile.scheduler == kLocal;
   const fs::path root = jobs::jobs_folder();
+  const jobs::Surroundings here = jobs::surroundings_here(profile.secrets);
+  const jobs::JobSpec spec{
+      .name = options.name.empty() ? task : options.name,
+      .command = {program, kJobArgument, task, build_of_program()},
+      .working_folder = fs::current_path().string(),
+      .secrets = here.secrets,
+      .profile = named.name,
+      .scheduler = profile.scheduler,
+      .host = host_name(),
+      .workers = is_local ? std::max<int64_t>(1, options.workers) : cluster::ranks_of(profile),
+      .nodes = profile.nodes,
+      .memory = options.memory,
+      .priority = options.priority,
+      .after = cluster::jobs_before(root, options.after, profile.scheduler),
+      .requeue = options.requeue,
+      .submitted = now_seconds()};
   const jobs::LocalQueue::Making sign{jobs::LocalQueue(root)};
   JobPaths paths = jobs::make_job(root, spec, [&](const JobPaths& hidden) {
     jobs::write_variables(hidden, here);
+    if (!is_local) jobs::write_file_quick(hidden.profile(), to_json(profile).dump(2) + "\n");
     write_packet(input_folder(hidden), input);
   });
-  cluster::submit_jobs({paths}, {.runner = {program, kRunnerArgument}});
+  cluster::submit_jobs({paths}, {.profile = profile, .runner = {program, kRunnerArgument}});
   return paths;
+}
+
+void check_job_build(const std::vector<std::string>& words) {
+  if (words.size() != kJobWords || words.front() != kJobArgument) return;
+  if (build_of_program() == words[kJobBuild]) return;
+  throw Error(ErrorCode::invalid_option,
+              "the program on " + host_name() + " is another build than the one that submitted the job",
+              "submit the job again, with the same program at " + program_path() + " on all machines");
 }
 
 int run_job_task(Session& session, const TaskTable& tasks) {
   const std::vector<std::string>& words = session.arguments();
-  constexpr size_t kTask = 1, kBuild = 2, kWords = 3;
-  const char* folder = std::getenv("LOCKSTEP_JOB");
-  const auto attempt = parse_number<int64_t>(
-      std::getenv("LOCKSTEP_JOB_ATTEMPT") == nullptr ? "" : std::getenv("LOCKSTEP_JOB_ATTEMPT"));
-  if (words.size() != kWords || folder == nullptr || !attempt)
+  const std::string folder = environment_variable("LOCKSTEP_JOB");
+  const auto attempt = parse_number<int64_t>(environment_variable("LOCKSTEP_JOB_ATTEMPT"));
+  if (words.size() != kJobWords || folder.empty() || !attempt)
     throw Error(ErrorCode::invalid_option, std::string(kJobArgument) + " is for jobs alone");
   const JobPaths paths{folder};
   try {
-    if (build_of_program() != words[kBuild])
-      throw Error(ErrorCode::invalid_option, "the program was built again after the job was submitted",
-                  "submit the job again");
     const Pool pool = session.open_pool({.workers = jobs::read_spec(paths).workers});
-    const AnyTask& task = find_task(tasks, words[kTask]);
+    const AnyTask& task = find_task(tasks, words[kJobTask]);
     const Packet input = read_packet_in(input_folder(paths));
     write_packet(output_folder(paths, *attempt), pool.run_packed(task, input));
   } catch (const Error& error) {
-    write_error(paths, *attempt, error);
+    jobs::write_error(paths, *attempt, error);
     throw;
   }
   return 0;

@@ -12,9 +12,9 @@
 namespace lockstep::pool {
 
 struct BatchOptions {
-  std::string profile{};             ///< where it runs; empty: the user's default profile
-  int64_t workers = 1;               ///< ranks of its group
-  std::string name{};                ///< by which commands find it; empty: that of the task
+  std::string profile{};  ///< where it runs; empty: the user's default profile
+  int64_t workers = 0;    ///< ranks of its group; 0: those of the profile, one in the queue of this machine
+  std::string name{};     ///< by which commands find it; empty: that of the task
   std::vector<std::string> after{};  ///< ids of jobs that must have ended well before
   int64_t priority = 0;
   int64_t memory = 0;    ///< bytes that it uses; 0: not known
@@ -69,10 +69,15 @@ class BatchJob : public AnyBatchJob {
 inline constexpr const char* kJobArgument = "--lockstep-job";
 inline constexpr const char* kRunnerArgument = "--lockstep-queue-runner";
 
-/// Submits the task of this name. The program's main must be `run`, with the task in its list.
+/// Submits the task of this name. The program's main must be `run`, with the task in its list. On a cluster
+/// its machines must have the same build of the program at the same path, and the folder of the jobs.
 jobs::JobPaths submit_task(const std::string& task, const Packet& input, const BatchOptions& options);
 
 class Session;
+/// Throws invalid_option if this process is a rank of a job (its words begin with kJobArgument) that another
+/// build of the program has submitted.
+void check_job_build(const std::vector<std::string>& words);
+
 /// The part of a program that was started by kJobArgument: runs the task on all workers of its job, and
 /// writes rank 0's result. Returns the exit status.
 int run_job_task(Session& session, const TaskTable& tasks);

@@ -69,14 +69,14 @@ pid_t start_member(const PoolPlace& place) {
   return process;
 }
 
-Json word_of_rank_0(const comm::Launch& launch, const comm::Waiting& waiting) {
+Json word_of_rank_0(const launch::Launch& launch, const comm::Waiting& waiting) {
   Json word = Json::parse(comm::read_rank_word(launch, kWord, waiting), nullptr, /*allow_exceptions=*/false);
   if (!word.is_object())
     throw Error(ErrorCode::communication, "what rank 0 said of its socket cannot be read");
   return word;
 }
 
-Channel reach_rank_0(const comm::Launch& launch, const Json& word, pid_t& process) {
+Channel reach_rank_0(const launch::Launch& launch, const Json& word, pid_t& process) {
   Descriptor socket = connect_to_name(word.value("name", ""));
   if (!socket) {
     const std::string reason = "rank " + std::to_string(launch.rank) + " on " + host_name() +
@@ -95,7 +95,7 @@ Channel reach_rank_0(const comm::Launch& launch, const Json& word, pid_t& proces
 
 }  // namespace
 
-LaunchedRanks::LaunchedRanks(const comm::Launch& launch, const comm::Waiting& waiting)
+LaunchedRanks::LaunchedRanks(const launch::Launch& launch, const comm::Waiting& waiting)
     : ranks_(static_cast<size_t>(launch.size)) {
   if (launch.local_size < launch.size && !launch.secret.empty()) {
     wait_on_several(launch, waiting);
@@ -104,7 +104,7 @@ LaunchedRanks::LaunchedRanks(const comm::Launch& launch, const comm::Waiting& wa
   }
 }
 
-void LaunchedRanks::wait_on_several(const comm::Launch& launch, const comm::Waiting& waiting) {
+void LaunchedRanks::wait_on_several(const launch::Launch& launch, const comm::Waiting& waiting) {
   const auto tell = [&](const std::string& text) {
     if (waiting.tell) waiting.tell(text);
   };
@@ -129,7 +129,7 @@ void LaunchedRanks::wait_on_several(const comm::Launch& launch, const comm::Wait
   }
 }
 
-void LaunchedRanks::wait_on_one_machine(const comm::Launch& launch, const comm::Waiting& waiting) {
+void LaunchedRanks::wait_on_one_machine(const launch::Launch& launch, const comm::Waiting& waiting) {
   ranks_.front().process = ::getpid();
   const std::string name = "lockstep-" + random_hex(kNameBytes);
   const Descriptor listening = listen_at_name(name);
@@ -220,7 +220,7 @@ StartedProcess LaunchedRanks::enlist(size_t rank) {
 
 namespace {
 
-void work_as_member(const Json& word, const comm::Launch& launch) {
+void work_as_member(const Json& word, const launch::Launch& launch) {
   PoolPlace place;
   read_json(word.at("place"), place, "the place of a pool");
   if (run_pool_member(place, launch) != 0)
@@ -229,7 +229,7 @@ void work_as_member(const Json& word, const comm::Launch& launch) {
 
 }  // namespace
 
-void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting) {
+void work_under(const launch::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting) {
   const Json word = word_of_rank_0(launch, waiting);
   if (word.contains("place")) return work_as_member(word, launch);
   pid_t client = 0;

@@ -12,7 +12,7 @@
 #include "lockstep/base/describe.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/comm/sealed_socket.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/pool/internal/pipe_stream.h"
@@ -49,7 +49,7 @@ comm::SealedSocket reach_head(const PoolPlace& place) {
 
 class PoolMember {
  public:
-  PoolMember(comm::SealedSocket head, const comm::Launch& launch, int64_t worker)
+  PoolMember(comm::SealedSocket head, const launch::Launch& launch, int64_t worker)
       : head_(std::move(head)), launch_(launch), worker_number_(static_cast<uint32_t>(worker)) {}
 
   int run() {
@@ -168,7 +168,7 @@ class PoolMember {
   }
 
   comm::SealedSocket head_;
-  const comm::Launch launch_;
+  const launch::Launch launch_;
   const uint32_t worker_number_;
   UnitReader reader_;
   StartedProcess process_;
@@ -179,13 +179,13 @@ class PoolMember {
 
 }  // namespace
 
-int run_pool_member(const PoolPlace& place, const comm::Launch& launch) {
+int run_pool_member(const PoolPlace& place, const launch::Launch& launch) {
   ::signal(SIGPIPE, SIG_IGN);
   return PoolMember(reach_head(place), launch, place.first + launch.rank).run();
 }
 
 int run_pool_member(const std::string& folder) {
-  const auto launch = comm::read_launch([](const char* name) { return std::getenv(name); });
+  const auto launch = launch::read_launch([](const char* name) { return std::getenv(name); });
   if (!launch)
     throw Error(ErrorCode::invalid_option,
                 std::string(kMemberArgument) + " is what a scheduler starts, and not to be typed");

@@ -8,9 +8,10 @@
 #include <memory>
 #include <optional>
 
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
+#include "lockstep/jobs/attempt_error.h"
 #include "lockstep/pool/internal/launched_ranks.h"
 #include "lockstep/pool/internal/pool_head.h"
 #include "lockstep/pool/internal/pool_member.h"
@@ -42,7 +43,7 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
       .tell = [&](const std::string& what) { std::fprintf(stderr, "%s: %s\n", name.c_str(), what.c_str()); }};
   std::setvbuf(stdout, nullptr, _IOLBF,
                BUFSIZ);  // a reader of a pipe or a launcher sees each line at once
-  std::optional<comm::Launch> launch;
+  std::optional<launch::Launch> launch;
   try {
     if (argc == 3 && std::strcmp(argv[1], kWorkerArgument) == 0) {
       work_for(process_in(argv[2]), tasks);
@@ -55,7 +56,8 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
       return 0;
     }
     check_tasks(tasks);
-    launch = comm::read_launch([](const char* name) { return std::getenv(name); });
+    check_job_build({argv + (argc > 0 ? 1 : 0), argv + argc});
+    launch = launch::read_launch([](const char* name) { return std::getenv(name); });
     if (launch && launch->rank > 0) {
       work_under(*launch, tasks, waiting);
       return 0;
@@ -68,7 +70,9 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
   } catch (...) {
     const Error error = device::error_of(std::current_exception());
     std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
-    return launch && error.code() == ErrorCode::cancelled ? launch->lost_status : exit_status(error.code());
+    const bool is_lost = launch && error.code() == ErrorCode::cancelled;
+    if (!is_lost) jobs::leave_error(error);
+    return is_lost ? launch->lost_status : exit_status(error.code());
   }
 }
 

@@ -18,7 +18,7 @@ int run_program(int argc, char** argv, const TaskTable& tasks, const std::functi
 
 /// Becomes a worker if the program was started as one; otherwise calls client(session), an int or void
 /// function, and returns the exit status. Under a launcher (torchrun, mpirun, srun, lockstep run; see
-/// comm/launcher.h) rank 0 calls the client, and the ranks are the workers of its pools. What the client
+/// launch/launcher.h) rank 0 calls the client, and the ranks are the workers of its pools. What the client
 /// throws is printed on standard error, and the status is 2 for what was typed, 1 for everything else.
 /// Standard output is then written line by line, also to a pipe. Call it first and once: a worker must do
 /// nothing else.

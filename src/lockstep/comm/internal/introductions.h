@@ -12,7 +12,7 @@ namespace lockstep::comm {
 
 /// A rank's machine and address for the others. The reason for a missing address matters only where an
 /// address is needed.
-Json introduction(const Launch& launch, CommunicatorKind kind);
+Json introduction(const launch::Launch& launch, CommunicatorKind kind);
 
 /// Null if it is not an introduction: any program may have written it.
 Json introduction_in(const std::string& text);
@@ -36,7 +36,7 @@ struct Met {
 /// introduction has a random number, and a rank accepts only a roster that contains its own. So nothing that
 /// was written earlier to the same store is accepted. Throws communication when ranks are still missing at
 /// the end of the patience, and when something introduces itself as no rank of this version does.
-Met meet(const OpenStore& open, const Launch& launch, const Json& own, Patience& patience);
+Met meet(const OpenStore& open, const launch::Launch& launch, const Json& own, Patience& patience);
 
 std::string name_of(size_t rank, const Json& said);
 

@@ -10,7 +10,7 @@
 #include "lockstep/comm/patience.h"
 #include "lockstep/comm/internal/secret_door.h"
 #include "lockstep/comm/internal/socket.h"
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/device/failure.h"
 
 namespace lockstep::comm {
@@ -19,7 +19,7 @@ namespace lockstep::comm {
 /// is Slurm's name of the first machine and is unknown here, or known as a loopback (Debian's installer
 /// writes "127.0.1.1 NAME" on each machine). Then it is the machine where srun ran or, on the first machine,
 /// the address from which it reaches that one. Throws communication.
-Launch at_meeting_place(Launch launch);
+launch::Launch at_meeting_place(launch::Launch launch);
 
 struct OpenStore {
   c10::intrusive_ptr<MeetingStore> store;
@@ -29,7 +29,7 @@ struct OpenStore {
   /// Writes the name of the door again if it was removed.
   void keep() const;
   /// For messages: the place, with a note on strangers seen there; and a hint.
-  std::string place(const Launch& launch) const;
+  std::string place(const launch::Launch& launch) const;
   const char* hint() const;
 };
 
@@ -38,23 +38,23 @@ struct OpenStore {
 /// launch has no secret and all ranks are on this machine, rank 0 draws one that only processes of its user
 /// get. Between ranks on several machines without a secret, values are not sealed, and anybody who reaches
 /// the store can write them. Throws communication, and what c10d throws.
-OpenStore open_store(const Launch& launch, Patience& patience);
+OpenStore open_store(const launch::Launch& launch, Patience& patience);
 
 /// For messages: "rank 1 of 2", "rank 1 of 2 on node-b", "10.0.0.1:29500".
-std::string name_of_rank(const Launch& launch);
-std::string who(const Launch& launch);
-std::string place_of(const Launch& launch);
+std::string name_of_rank(const launch::Launch& launch);
+std::string who(const launch::Launch& launch);
+std::string place_of(const launch::Launch& launch);
 
 /// "rank 1 of 2 on node-b cannot <what> <place>: ...".
-Error cannot(const Launch& launch, const char* what, const std::string& place, const SocketFailure& failure,
-             const std::string& hint);
+Error cannot(const launch::Launch& launch, const char* what, const std::string& place,
+             const SocketFailure& failure, const std::string& hint);
 
 /// One rank of each machine reports: rank 0, else the machine's first rank.
-Waiting waiting_of(const Launch& launch, Waiting waiting);
+Waiting waiting_of(const launch::Launch& launch, Waiting waiting);
 
 /// Runs `work` and translates c10d's errors into ours. Throws communication.
 template <class Work>
-auto at_meeting(const Launch& launch, const Work& work) {
+auto at_meeting(const launch::Launch& launch, const Work& work) {
   try {
     return work();
   } catch (const Error&) {

@@ -13,7 +13,7 @@
 
 #include <vector>
 
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/comm/patience.h"
 #include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/internal/cluster_line.h"
@@ -28,7 +28,7 @@ class LaunchedRanks {
  public:
   /// Waits until all other ranks are here. Throws communication, also when the time is over and when ranks on
   /// several machines have no secret.
-  explicit LaunchedRanks(const comm::Launch& launch, const comm::Waiting& waiting = {});
+  explicit LaunchedRanks(const launch::Launch& launch, const comm::Waiting& waiting = {});
   /// Lets the other ranks end.
   ~LaunchedRanks();
   LaunchedRanks(const LaunchedRanks&) = delete;
@@ -51,8 +51,8 @@ class LaunchedRanks {
     pid_t process = 0;
     std::unique_ptr<Channel> channel;  ///< empty for rank 0
   };
-  void wait_on_one_machine(const comm::Launch& launch, const comm::Waiting& waiting);
-  void wait_on_several(const comm::Launch& launch, const comm::Waiting& waiting);
+  void wait_on_one_machine(const launch::Launch& launch, const comm::Waiting& waiting);
+  void wait_on_several(const launch::Launch& launch, const comm::Waiting& waiting);
   void admit(Descriptor socket);
   int64_t first_missing() const;  ///< size() if all are here
   bool all_here() const { return first_missing() == size(); }
@@ -64,6 +64,6 @@ class LaunchedRanks {
 
 /// The work of a rank other than 0: it works for rank 0's pools until rank 0 ends. Throws communication if it
 /// cannot reach rank 0, cancelled when rank 0 dies.
-void work_under(const comm::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting = {});
+void work_under(const launch::Launch& launch, const TaskTable& tasks, const comm::Waiting& waiting = {});
 
 }  // namespace lockstep::pool

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 #include "lockstep/pool/internal/pool_place.h"
 
 namespace lockstep::pool {
@@ -17,6 +17,6 @@ inline constexpr const char* kPlaceOnInput = "-";
 /// Works until the head ends or is silent for a minute. Returns the exit status: 0 if the head has said that
 /// it ends. Throws communication if the head cannot be reached.
 int run_pool_member(const std::string& folder);
-int run_pool_member(const PoolPlace& place, const comm::Launch& launch);
+int run_pool_member(const PoolPlace& place, const launch::Launch& launch);
 
 }  // namespace lockstep::pool

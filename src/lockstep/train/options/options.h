@@ -277,9 +277,11 @@ struct Options {
     field("sort-by-length", self.sort_by_length, weights,
           "order training sequences by length, for less padding; with --shuffle never");
     field("Where it runs");
-    field("execution", self.execution, place,
-          "where to compute; auto: a GPU if there is one, else the CPU; multi-gpu: all GPUs; parallel: all "
-          "GPUs, or if there is none, all cores of this machine");
+    field(
+        "execution", self.execution, place,
+        "where to compute; auto: a GPU if there is one, else the CPU; multi-gpu: all GPUs; parallel: all "
+        "workers of an allocation, or of a job that is submitted with the default profile; with the profile "
+        "local all GPUs of this machine, or if there is none, all cores");
     field("workers", self.workers, place,
           "number of workers that train in parallel; 0: one for each core, at most one for each shard, or "
           "one for each GPU that is used; under a launcher: the number on each rank, where 0 means one",

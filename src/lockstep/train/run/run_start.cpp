@@ -2,7 +2,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/isa.h"
-#include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/run/standing.h"
@@ -66,11 +65,7 @@ RunStart open_run(const TrainingRequest& request, const Options& asked) {
 
 std::string run_name(const TrainingRequest& request) {
   if (request.folder.empty()) return request.network.empty() ? "run" : request.network.name();
-  const std::filesystem::path where = io::public_name(request.folder.string());
-  const std::filesystem::path file =
-      (io::is_address(where.string()) ? where : std::filesystem::absolute(where).lexically_normal())
-          .filename();
-  const std::string name = io::without_archive_ending(file.string());
+  const std::string name = io::short_name(request.folder.string());
   return name.empty() ? "run" : name;
 }
 

@@ -1,17 +1,24 @@
 // What torchrun, mpirun and srun tell, with the variables that they set.
+#include <functional>
 #include <map>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/launcher.h"
-#include "lockstep/comm/test_ranks.h"
+#include "lockstep/launch/launcher.h"
 
-namespace lockstep::comm {
+namespace lockstep::launch {
 namespace {
 
-using test::text_of_failure;
+std::string text_of_failure(const std::function<void()>& work) {
+  try {
+    work();
+    return "";
+  } catch (const Error& error) {
+    return std::string(name_of(error.code())) + ": " + error.message();
+  }
+}
 
 using Variables = std::map<std::string, std::string>;
 
@@ -194,4 +201,4 @@ TEST(Launcher, NamesTheVariableThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace lockstep::comm
+}  // namespace lockstep::launch

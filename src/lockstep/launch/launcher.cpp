@@ -1,4 +1,4 @@
-#include "lockstep/comm/launcher.h"
+#include "lockstep/launch/launcher.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/hash.h"
 
-namespace lockstep::comm {
+namespace lockstep::launch {
 namespace {
 
 using Variable = std::function<const char*(const char*)>;
@@ -171,4 +171,4 @@ std::optional<Launch> read_launch(const Variable& variable) {
   return launch;
 }
 
-}  // namespace lockstep::comm
+}  // namespace lockstep::launch

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace lockstep::comm {
+namespace lockstep::launch {
 
 /// This process's place among the processes of a launcher. The names are torchrun's. mpirun and srun have
 /// others (launcher.cpp) and do not name a meeting place. Without MASTER_ADDR it is this machine if all ranks
@@ -39,4 +39,4 @@ struct Launch {
 /// a number of ranks. Throws invalid_option naming a variable that is missing or has an impossible value.
 std::optional<Launch> read_launch(const std::function<const char*(const char* name)>& variable);
 
-}  // namespace lockstep::comm
+}  // namespace lockstep::launch

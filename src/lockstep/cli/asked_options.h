@@ -1,0 +1,23 @@
+// What a user asks of a training: the options of a file and of the command line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cli/verb.h"
+#include "lockstep/train/options/options.h"
+
+namespace lockstep::cli {
+
+struct AskedOptions {
+  train::Options options;
+  std::vector<std::string> given;  ///< names of the options that were set in a file or on the command line
+  bool has(std::string_view name) const;
+};
+
+/// The options of --config, then those of the command line: the later ones win. A drop factor or period
+/// without --lr-schedule means piecewise. Throws invalid_option, and corrupt_data or io for the file.
+AskedOptions asked_options(const Call& call);
+
+}  // namespace lockstep::cli
