@@ -252,6 +252,15 @@ TEST(WeightsDifference, NamesTheTensorsThatDiffer) {
   EXPECT_NE(weights_hash({{"w", a}}), weights_hash({{"w", b}}));
 }
 
+TEST(WeightsDifference, ComparesWithoutNamesInTheOrderOfTheTensors) {
+  const at::Tensor a = at::zeros({2, 3});
+  const at::Tensor b = at::ones({2, 3});
+  EXPECT_TRUE(are_equal_without_names({{"v", a}, {"w", b}}, {{"x", a.clone()}, {"y", b.clone()}}));
+  EXPECT_FALSE(are_equal_without_names({{"v", a}, {"w", b}}, {{"x", b}, {"y", a}}));
+  EXPECT_FALSE(are_equal_without_names({{"v", a}}, {{"x", a}, {"y", b}}));
+  EXPECT_FALSE(are_equal_without_names({{"v", a}}, {{"x", at::zeros({3, 2})}}));
+}
+
 // On a terminal: what stays on it when the line is gone.
 std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
   int master = -1, slave = -1;

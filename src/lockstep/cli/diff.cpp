@@ -54,6 +54,19 @@ std::string weights_names(const Side& a, const Side& b) {
   return a.weights_name == b.weights_name ? a.weights_name : a.weights_name + " and " + b.weights_name;
 }
 
+// Of weights that are equal but for the names of their tensors: layers can be named in one network file only.
+std::string other_names_text(const nn::NamedTensors& a, const nn::NamedTensors& b) {
+  size_t count = 0;
+  std::string first;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].first == b[i].first) continue;
+    if (count++ == 0) first = quote(a[i].first) + " and " + quote(b[i].first);
+  }
+  return "same weights; " + with_commas(static_cast<int64_t>(count)) + " of " +
+         with_commas(static_cast<int64_t>(a.size())) + " tensors have different names, such as " + first +
+         "\n";
+}
+
 std::string tensor_table(const std::vector<TensorDifference>& differences) {
   std::vector<std::vector<std::string>> rows{{"tensor", "different elements", "largest difference"}};
   for (const TensorDifference& one : differences) {
@@ -90,6 +103,10 @@ int run_diff(const Call& call, Console& console) {
   const std::vector<TensorDifference> differences = different_tensors(*a.weights, *b.weights);
   if (differences.empty()) {
     console.print("same weights: " + as_hex(weights_hash(*a.weights)) + "\n" + steps);
+    return 0;
+  }
+  if (are_equal_without_names(*a.weights, *b.weights)) {
+    console.print(other_names_text(*a.weights, *b.weights) + steps);
     return 0;
   }
   console.print(steps + weights_names(a, b) + " differ in " +

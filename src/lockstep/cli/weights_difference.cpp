@@ -68,6 +68,13 @@ std::vector<TensorDifference> different_tensors(const nn::NamedTensors& a, const
   return differences;
 }
 
+bool are_equal_without_names(const nn::NamedTensors& a, const nn::NamedTensors& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    const TensorDifference difference = compare(one.first, one.second, other.second);
+    return difference.different == 0 && difference.note.empty();
+  });
+}
+
 uint64_t weights_hash(const nn::NamedTensors& weights) {
   uint64_t hash = 0;
   for (const auto& [name, tensor] : weights) {

@@ -22,6 +22,9 @@ struct TensorDifference {
 /// equal.
 std::vector<TensorDifference> different_tensors(const nn::NamedTensors& a, const nn::NamedTensors& b);
 
+/// Whether the tensors are equal one by one, in their order: types, shapes and bits. Names do not matter.
+bool are_equal_without_names(const nn::NamedTensors& a, const nn::NamedTensors& b);
+
 /// One hash of names, shapes and bits.
 uint64_t weights_hash(const nn::NamedTensors& weights);
 

@@ -49,7 +49,7 @@ class TrainingForm {
       this.words = answer.words;
       this.number = answer.number;
       this.output = answer.words.find((word) => word.startsWith("--output=")).slice("--output=".length);
-      this.follow();
+      if (!choice.asJob) this.follow(); // a job is followed on its own page
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       this.error = error;
