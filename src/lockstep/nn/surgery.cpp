@@ -176,11 +176,12 @@ Json expected_input(const Network& network) {
 NetworkInput sized_as_expected(const Json& expected, NetworkInput input) {
   if (const auto size = expected.find("image-size"); size != expected.end()) {
     const std::vector<std::string> sides = split(size->is_string() ? size->get<std::string>() : "", 'x');
-    const auto side = [&](size_t index) { return sides.size() == 2 ? parse_number<int64_t>(sides[index]).value_or(0) : 0; };
+    const auto side = [&](size_t index) {
+      return sides.size() == 2 ? parse_number<int64_t>(sides[index]).value_or(0) : 0;
+    };
     if (side(0) < 1 || side(1) < 1)
-      throw Error(ErrorCode::invalid_option,
-                  "\"image-size\" of the network's \"input\" cannot be " + size->dump() +
-                      ": it must be HxW, such as 28x28");
+      throw Error(ErrorCode::invalid_option, "\"image-size\" of the network's \"input\" cannot be " +
+                                                 size->dump() + ": it must be HxW, such as 28x28");
     input.height = side(0);
     input.width = side(1);
     input.time_steps = 0;

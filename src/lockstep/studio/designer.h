@@ -18,7 +18,8 @@ Json network_list();
 /// inputs. Throws invalid_option.
 Json network_drawing(const std::string& name);
 
-/// Any network file as the designer draws it, with "input" if the file names what its images are. Throws invalid_option naming the layer and the problem.
+/// Any network file as the designer draws it, with "input" if the file names what its images are. Throws
+/// invalid_option naming the layer and the problem.
 Json drawing_of(const Json& network);
 
 /// drawing: {"layers": [{"name", "type", "inputs", options...}], "input": {"channels", "height", "width",
