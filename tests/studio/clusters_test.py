@@ -75,8 +75,11 @@ class Clusters(browser.Studio, unittest.TestCase):
     def test_stages_are_shown_as_they_pass(self):
         self.press("Validate local")
         self.assertEqual(self.answer_question("Validate"), ["lockstep", "cluster", "validate", "local"])
-        self.page.wait_for_selector("pre.output:has-text('ok (')")
-        self.page.wait_for_selector("pre.output:has-text('the profile local works')", timeout=90_000)
+        self.page.wait_for_selector("ol.stages li:has-text('Running')")
+        self.page.wait_for_selector("ol.stages li:has-text('Passed')")
+        self.page.wait_for_selector("section.card:has-text('the profile local works')", timeout=90_000)
+        self.assertEqual(self.page.locator("ol.stages li:not(:has-text('Passed'))").count(), 0)
+        self.assertEqual(self.browser.axe_findings(), [])
 
     def test_open_pools_with_their_workers_and_their_end(self):
         self.assertIn("No program of yours", self.page.inner_text("main"))

@@ -2,6 +2,8 @@
 """The designer in a real Chromium: a network is drawn by mouse and by keyboard alone, a layer that does not fit is
 named with both shapes and mended, and the weights of its training equal those of the same network from a file."""
 
+import contextlib
+import io
 import json
 import re
 import unittest
@@ -159,6 +161,33 @@ class Designer(browser.Studio, unittest.TestCase):
         runs.wait_for(lambda: self.edges() == before, 20)
         printed = json.loads(runs.run("network", "show", file, "--json", "--image-size", "224x224", "--color", "rgb", "--classes", "1000"))
         self.assertEqual(printed["learnables"], json.loads(runs.run("network", "show", "squeezenet", "--json"))["learnables"])
+
+    def test_opens_mobilenet_that_torch_has_exported(self):
+        torch.manual_seed(3)
+        module = torchvision.models.mobilenet_v2(weights=None, num_classes=10).eval()
+        file = self.folder / "mobilenet.onnx"
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(module, (torch.rand(1, 3, 64, 96),), file, dynamo=False)
+        self.page.fill("#open-path", str(file))
+        self.page.click("form.weights button:text-is('Open')")
+        self.page.wait_for_selector("text=Ready to train", timeout=60_000)
+        self.assertEqual(self.drawing()["input"], {"channels": 3, "height": 64, "width": 96, "classes": 10, "time_steps": 0})
+        self.assertEqual([self.page.input_value(f"#input-{name}") for name in ("channels", "height", "width")], ["3", "64", "96"])
+        # The exporter makes batch norms part of the convolutions before them, which then have a bias.
+        convolutions = [layer for layer in module.modules() if isinstance(layer, torch.nn.Conv2d)]
+        learnables = sum(layer.weight.numel() + layer.out_channels for layer in convolutions) + sum(values.numel() for values in module.classifier.parameters())
+        runs.wait_for(lambda: f"{learnables:,} learnables" in self.page.inner_text(".status"), 20)
+        self.assertEqual(sum(layer["type"] == "conv2d" for layer in self.drawing()["layers"]), len(convolutions))
+        self.page.click("button:text-is('Analysis')")
+        self.page.click("button:text-is('Measure time')")
+        self.page.wait_for_selector(".probe:has-text('A step of 16 samples takes')", timeout=60_000)
+        shares = [float(text.removesuffix(" %")) for text in self.page.locator(".analysis td.time").all_inner_texts()]
+        self.assertEqual(len(shares), len(self.drawing()["layers"]))
+        self.assertAlmostEqual(sum(shares), 100, delta=0.5)
+        self.assertRegex(self.page.inner_text(".probe .command code"), r"^lockstep network show \S+/networks/mobilenet-\S+\.json --classes=10 "
+                         r"--image-size=64x96 --color=rgb --time=16 --json$")
+        self.assertEqual(self.browser.axe_findings(), [])
 
     def test_the_data_are_seen_before_the_training(self):
         bad = self.folder / "some <digits>"

@@ -170,16 +170,49 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.assertEqual(max(answer["raw"]["y"]), 9)
         self.assertLess(max(answer["smooth"]["y"]), 2)
 
+    def workers_and_process_are_shown(self, process):
+        card = self.page.locator("section.card:has(h2:has-text('Workers in step'))")
+        card.wait_for()
+        rows = [[int(text) for text in row.locator("td.number").all_inner_texts()] for row in card.locator("tbody tr").all()]
+        self.assertEqual([(worker, given) for worker, given, _ in rows], [(0, 4), (1, 4)])
+        self.assertEqual(sum(computed for _, _, computed in rows), 8)
+        card = self.page.locator("section.card:has(h2:text-is('Process of rank 0'))")
+        card.locator("dt:text-is('Cores in use')").wait_for()
+        facts = dict(zip(card.locator("dt").all_inner_texts(), card.locator("dd bdi").all_inner_texts()))
+        self.assertEqual(facts["Process"], str(process))
+        self.assertRegex(facts["Memory"], r"^[\d.]+ MB$")
+        self.assertGreater(float(facts["Cores in use"]), 0.05)
+        self.assertGreaterEqual(int(facts["Threads"]), 2)
+
+    def a_layer_is_shown(self, run):
+        self.page.click("button:text-is('Layers')")
+        self.page.wait_for_selector("section[aria-label='What a layer sees'] .samples img", timeout=30_000)
+        seen = self.page.locator("section[aria-label='What a layer sees']")
+        seen.locator(".seen").wait_for()
+        told = json.loads(runs.run("layer", "show", run, self.digits, "--sample=0", "--json"))
+        self.assertEqual(seen.locator("option").count(), len(told["layers"]))
+        last = told["layers"][-1]["name"]
+        seen.locator("select").select_option(last)
+        self.page.wait_for_selector("section[aria-label='What a layer sees']:has-text('gives 10') .values rect")
+        self.assertEqual(seen.locator(".values rect").count(), 10)
+        self.assertIn(f"--layer={last}", seen.locator(".command code").inner_text())
+        seen.locator(".samples button").nth(3).click()
+        self.page.wait_for_selector("section[aria-label='What a layer sees'][aria-busy=false]")
+        self.assertRegex(seen.locator(".command code").inner_text(), r"--sample=\d+ ")
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.click("button:text-is('Hide layers')")
+
     def test_a_run_is_stopped_and_resumed_from_its_page(self):
         run = self.root / "live"
         process = subprocess.Popen(runs.command("train", self.digits, "--output", run, *runs.SMALL, "--max-epochs", "100000",
-                                                "--workers", "1", "--network", "mlp"),
+                                                "--workers", "2", "--network", "mlp"),
                                    stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=self.folder)
         try:
             self.browser.show(self.server, "/runs", "tbody tr")
             self.page.click("tbody bdi:text-is('live')")
             self.page.wait_for_selector("text=Running")
             self.page.wait_for_function("() => /[1-9]/.test(document.querySelectorAll('.tile dd')[2]?.textContent)")
+            self.workers_and_process_are_shown(process.pid)
             self.page.click("button:text-is('Stop')")
             self.page.click("dialog button:text-is('Stop')")
             self.page.wait_for_selector("text=Stopped", timeout=20_000)
@@ -206,6 +239,7 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.assertEqual(self.page.locator("svg.histogram").count(), len(tensors))
         self.assertEqual(sum(tensors[0]["histogram"]), tensors[0]["numbers"])
         self.assertEqual(self.browser.axe_findings(), [])
+        self.a_layer_is_shown(run)
         self.page.click("button:text-is('Delete')")
         self.page.click("dialog button:text-is('Cancel')")
         self.assertTrue(run.exists())

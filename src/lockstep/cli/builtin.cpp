@@ -112,6 +112,15 @@ const std::vector<Verb>& builtin_verbs() {
        .details = "RUN is a run folder: its final weights, or those of its last checkpoint. FILE is a "
                   "safetensors file. With --json there is a histogram of 40 bins of each tensor.",
        .fields = weights_show_fields},
+      {.name = "layer show",
+       .words = "RUN FILE|FOLDER",
+       .summary = "show what a layer of a trained network gives for one sample",
+       .details =
+           "RUN is a run folder. FILE is an image, and FOLDER is data that train takes, of which --sample "
+           "says the number. A layer of a convolutional network gives a map for each of its channels. With "
+           "--json each map is a small picture, in which the layer's least number is black and its "
+           "greatest one white.",
+       .fields = layer_show_fields},
       {.name = "data show",
        .words = "FOLDER",
        .summary = "show what a folder of data has: its kind, its classes and their numbers of samples",

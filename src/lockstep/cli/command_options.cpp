@@ -103,6 +103,10 @@ std::vector<FieldInfo> predict_fields() {
 
 std::vector<FieldInfo> weights_show_fields() { return fields_of<JsonOutput>(); }
 
+std::vector<FieldInfo> layer_show_fields() {
+  return fields_of<LayerShowOutput>() + model_fields() + inference_fields() + fields_of<JsonOutput>();
+}
+
 std::vector<FieldInfo> data_show_fields() {
   std::vector<FieldInfo> fields = fields_of<train::Options>();
   std::erase_if(
@@ -112,7 +116,9 @@ std::vector<FieldInfo> data_show_fields() {
 
 std::vector<FieldInfo> report_fields() { return fields_of<ReportOptions>() + inference_fields(); }
 
-std::vector<FieldInfo> network_show_fields() { return fields_of<InputChoice>() + fields_of<JsonOutput>(); }
+std::vector<FieldInfo> network_show_fields() {
+  return fields_of<InputChoice>() + fields_of<TimeChoice>() + fields_of<JsonOutput>();
+}
 
 std::vector<FieldInfo> studio_fields() { return fields_of<StudioSettings>(); }
 

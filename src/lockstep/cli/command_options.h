@@ -132,6 +132,20 @@ struct PredictionOutput {
   };
 };
 
+/// What `layer show` shows, beside the model's options.
+struct LayerShowOutput {
+  std::string layer;
+  int64_t sample = 0;
+  std::string output;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Layer");
+    field("layer", self.layer,
+          "name of the layer, as lockstep network show lists it (default: the first one)");
+    field("sample", self.sample, "number of the sample in the data, counted from 0", between(0, 1e15));
+    field("output", self.output, "also write all maps as one grey picture to this PNG file");
+  };
+};
+
 /// Which samples `data show` shows.
 struct DataChoice {
   int64_t samples = 0;
@@ -237,6 +251,18 @@ struct InputChoice {
           "use sequences instead of images: channels and time steps of the longest one, CxT, such as 12x29");
     field("classes", self.classes, "number of classes; 0: the number that the network was made for",
           between(0, 1e6));
+  };
+};
+
+/// Whether `network show` measures.
+struct TimeChoice {
+  int64_t time = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("Time");
+    field("time", self.time,
+          "measure how long each layer takes in a step, forward and backward, with this number of samples on "
+          "one core; 0: no",
+          between(0, 4096));
   };
 };
 

@@ -36,7 +36,7 @@ std::vector<ClassOfData> counted_classes(const data::Dataset& dataset) {
 
 // One that cannot be read is shown with the reason.
 Json picture(const data::Dataset& dataset, int64_t index) {
-  Json json{{"source", dataset.store().source(index)}};
+  Json json{{"index", index}, {"source", dataset.store().source(index)}};
   try {
     const data::WebImage image = data::web_image(dataset, index, kSampleSide);
     json.update({{"type", image.type},

@@ -21,7 +21,7 @@ struct EngineCommand {
   int (*run)(const Call& call, Console& console);
 };
 
-constexpr std::array<EngineCommand, 23> kEngineCommands{{
+constexpr std::array<EngineCommand, 24> kEngineCommands{{
     {"train", run_train},
     {"plan", run_plan},
     {"cache", run_cache},
@@ -33,6 +33,7 @@ constexpr std::array<EngineCommand, 23> kEngineCommands{{
     {"export", run_export},
     {"import", run_import},
     {"weights show", run_weights_show},
+    {"layer show", run_layer_show},
     {"data show", run_data_show},
     {"diff", run_diff},
     {"studio", run_studio},

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <tuple>
 
+#include <ATen/Parallel.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
@@ -9,6 +11,7 @@
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/nn/layer_times.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/train/inference/predict.h"
@@ -116,6 +119,39 @@ std::string network_text(const Shown& shown, const nn::NetworkTable& table, int 
          wrap(nn::network_totals_text(table), width, 0);
 }
 
+// One core, as a worker has.
+std::vector<nn::LayerTime> times_of(const Shown& shown, int64_t samples) {
+  if (samples == 0) return {};
+  at::set_num_threads(1);
+  return nn::layer_times(shown.network, shown.input, samples);
+}
+
+double seconds_of_layers(const std::vector<nn::LayerTime>& times) {
+  double seconds = 0;
+  for (const nn::LayerTime& time : times) seconds += time.forward_seconds + time.backward_seconds;
+  return seconds;
+}
+
+std::string times_text(const nn::NetworkTable& table, const std::vector<nn::LayerTime>& times,
+                       int64_t samples) {
+  if (times.empty()) return "";
+  const double all = seconds_of_layers(times);
+  std::vector<std::vector<std::string>> rows{{"layer", "forward", "backward", "share"}};
+  for (size_t i = 0; i < times.size(); ++i) {
+    const auto [forward, backward] = times[i];
+    rows.push_back({table.rows[i].name, fixed(forward * 1e3, 2) + " ms", fixed(backward * 1e3, 2) + " ms",
+                    fixed(all > 0 ? 100 * (forward + backward) / all : 0, 1) + " %"});
+  }
+  return "\nTime of a step of " + with_commas(samples) + (samples == 1 ? " sample" : " samples") +
+         " on one core: " + fixed(all * 1e3, 1) + " ms\n" + in_columns(rows, "lrrr");
+}
+
+void add_times(Json& json, const std::vector<nn::LayerTime>& times) {
+  for (size_t i = 0; i < times.size(); ++i)
+    json["layers"][i].update(
+        {{"forward_seconds", times[i].forward_seconds}, {"backward_seconds", times[i].backward_seconds}});
+}
+
 Json network_json(const Shown& shown, const nn::NetworkTable& table) {
   const nn::NetworkInput& input = shown.input;
   Json json{{"name", shown.network.name()},
@@ -155,8 +191,15 @@ std::vector<std::string> list_row(const std::string& name) {
 int run_network_show(const Call& call, Console& console) {
   const Shown shown = shown_by(call);
   const nn::NetworkTable table = nn::inspect_network(shown.network, shown.input);
-  console.print(settings_of<JsonOutput>(call).json ? network_json(shown, table).dump(2) + "\n"
-                                                   : network_text(shown, table, console.table_width()));
+  const int64_t samples = settings_of<TimeChoice>(call).time;
+  const std::vector<nn::LayerTime> times = times_of(shown, samples);
+  if (settings_of<JsonOutput>(call).json) {
+    Json json = network_json(shown, table);
+    add_times(json, times);
+    console.print(json.dump(2) + "\n");
+    return 0;
+  }
+  console.print(network_text(shown, table, console.table_width()) + times_text(table, times, samples));
   return 0;
 }
 

@@ -52,6 +52,9 @@ int run_weights_get(const Call& call, Console& console);
 std::vector<FieldInfo> weights_show_fields();
 int run_weights_show(const Call& call, Console& console);
 
+std::vector<FieldInfo> layer_show_fields();
+int run_layer_show(const Call& call, Console& console);
+
 std::vector<FieldInfo> data_get_fields();
 int run_data_get(const Call& call, Console& console);
 

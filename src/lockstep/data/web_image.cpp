@@ -83,4 +83,8 @@ WebImage web_image(const Dataset& dataset, int64_t index, int64_t most_side) {
           size.width};
 }
 
+std::string grey_png(const std::string& pixels, int64_t height, int64_t width) {
+  return as_png(pixels, {.channels = 1, .height = height, .width = width});
+}
+
 }  // namespace lockstep::data

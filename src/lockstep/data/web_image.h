@@ -19,4 +19,7 @@ struct WebImage {
 /// pixel; others are JPEG. Throws as Datastore::read_to.
 WebImage web_image(const Dataset& dataset, int64_t index, int64_t most_side);
 
+/// A grey picture as the contents of a PNG file. pixels: height * width bytes, row by row.
+std::string grey_png(const std::string& pixels, int64_t height, int64_t width);
+
 }  // namespace lockstep::data

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/rnn.h>
 #include <torch/utils.h>

@@ -13,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
+#include "lockstep/record/internal/process_line.h"
 
 namespace lockstep::record {
 namespace {
@@ -20,24 +21,6 @@ namespace {
 std::string link_text(const char* path) {
   std::error_code code;
   return std::filesystem::read_symlink(path, code).string();
-}
-
-struct ProcessLine {
-  char state = '?';
-  int64_t start = 0;
-};
-
-// Field 3 and field 22 of /proc/PID/stat (proc(5)). The name in field 2 may contain anything.
-std::optional<ProcessLine> process_line(int64_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string line;
-  std::getline(file, line, '\0');
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  const std::vector<std::string> fields = split(line.substr(std::min(line.size(), name_end + 2)), ' ');
-  constexpr size_t kState = 0, kStart = 19;
-  if (fields.size() <= kStart || fields[kState].empty()) return std::nullopt;
-  return ProcessLine{fields[kState].front(), parse_number<int64_t>(fields[kStart]).value_or(0)};
 }
 
 }  // namespace

@@ -66,6 +66,20 @@ Words diff_words(const Json& body, const Parts& parts) {
   return words;
 }
 
+// What a layer of a run's network gives for a sample of its data, or of other data.
+Words layer_show_words(const Json& body, const Parts& parts) {
+  const std::string id = text_in(body, "id");
+  const std::string data = body.value("data", "");
+  Words words{"layer", "show", parts.runs.folder_of(id).string(),
+              as_argument(data.empty() ? parts.runs.summary_of(id).data : data)};
+  const Words options =
+      option_words(body.value("options", Json::object()), form_called(parts.setup, "layer show").fields,
+                   {"json", "output"}, "layer show");
+  words.insert(words.end(), options.begin(), options.end());
+  words.emplace_back("--json");
+  return words;
+}
+
 }  // namespace
 
 Words resume_words(const std::filesystem::path& folder, const record::RunSummary& run) {
@@ -97,9 +111,15 @@ Words command_words(const Json& body, const Parts& parts) {
   }
   if (what == "export") return export_words(body, parts);
   if (what == "diff") return diff_words(body, parts);
+  if (what == "network show") return network_show_words(body, parts.setup);
+  if (what == "layer show") return layer_show_words(body, parts);
   if (what == "train") {
-    Words words = train_words(read_training(body, parts.setup), parts.setup);
-    if (body.value("as_job", false)) words.insert(words.begin(), "batch");
+    const Words training = train_words(read_training(body, parts.setup), parts.setup);
+    if (!body.value("as_job", false)) return training;
+    Words words = option_words(body.value("job", Json::object()), form_called(parts.setup, "batch").fields,
+                               {"commands"}, "batch");
+    words.insert(words.begin(), "batch");
+    words.insert(words.end(), training.begin(), training.end());
     return words;
   }
   constexpr std::array kOfRuns{"resume", "remove", "report"};

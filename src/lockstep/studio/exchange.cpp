@@ -76,6 +76,17 @@ std::vector<std::string> export_words(const Json& body, const Parts& parts) {
   return words;
 }
 
+std::vector<std::string> network_show_words(const Json& body, const Setup& setup) {
+  if (!body.contains("network")) throw Error(ErrorCode::invalid_option, "the request lacks \"network\"");
+  std::vector<std::string> words{
+      "network", "show", as_argument(written_network(body["network"], body.value("name", "network"), setup))};
+  for (std::string& word : option_words(body.value("options", Json::object()),
+                                        form_called(setup, "network show").fields, {"json"}, "network show"))
+    words.push_back(std::move(word));
+  words.emplace_back("--json");
+  return words;
+}
+
 Response exported_file(const std::string& name, const Setup& setup) {
   return {.type = "application/octet-stream",
           .body = read_file(exported_path(name, setup), kMostExported),

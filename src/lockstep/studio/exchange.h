@@ -15,6 +15,9 @@ namespace lockstep::studio {
 /// Throws invalid_option for a name that is a path.
 std::vector<std::string> export_words(const Json& body, const Parts& parts);
 
+/// The words of lockstep network show for {"network": drawing, "name", "options"}, with JSON as its output.
+std::vector<std::string> network_show_words(const Json& body, const Setup& setup);
+
 /// A file that was exported, to be downloaded. Throws invalid_option for a name that is a path, and
 /// not_found.
 Response exported_file(const std::string& name, const Setup& setup);

@@ -68,6 +68,7 @@ void LogContents::take(const Event& event) {
         static_cast<int64_t>(std::clamp(record::number(event, "steps_per_epoch", 0), 0.0, 1e15));
   }
   if (event.kind == record::Environment::kind) said["environment"] = event.values;
+  if (event.kind == record::Shards::kind) said["shards"] = event.values;
   if (event.kind == record::End::kind) said["end"] = with_place(event);
   if (event.kind == record::Failed::kind) said["failed"] = with_place(event);
   if (is_remark(event.kind)) {

@@ -33,7 +33,7 @@ struct LogContents {
   double before_attempt = 0;  ///< seconds of training
   double last_time = 0;       ///< seconds of training
   int64_t steps_per_epoch = 0;
-  Json said = Json::object();  ///< "plan", "environment", "messages", "failed", "end", "newest"
+  Json said = Json::object();  ///< "plan", "environment", "shards", "messages", "failed", "end", "newest"
   std::string newest_line;     ///< the newest logged step, if it is newer than said["newest"]
 
   /// Events in the order of their log; logs by attempt.

@@ -23,7 +23,7 @@
 namespace lockstep::studio {
 namespace {
 
-constexpr std::string_view kMagic = "lockstep curves 1\n";
+constexpr std::string_view kMagic = "lockstep curves 2\n";
 constexpr std::string_view kValues = "values.";
 constexpr uint64_t kMostHead = uint64_t{64} << 20;
 constexpr uint64_t kMostPoints = uint64_t{1} << 32;

@@ -12,6 +12,7 @@
 #include "lockstep/record/requests.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
+#include "lockstep/studio/about_run.h"
 #include "lockstep/studio/assets.h"
 #include "lockstep/studio/cluster_routes.h"
 #include "lockstep/studio/command_words.h"
@@ -73,36 +74,8 @@ Response get_runs(const Request& request, const Parts& parts) {
   return {.body = parts.runs.list_since(number_in<int64_t>(request, "since", 0))};
 }
 
-bool reads_requests(const std::filesystem::path& folder) {
-  std::error_code code;
-  return std::filesystem::exists(record::RunPaths{folder}.status(), code);
-}
-
 Response get_run(const Request& request, const Parts& parts) {
-  const std::string id = request.value("id");
-  const record::RunSummary summary = parts.runs.summary_of(id);
-  const std::filesystem::path folder = parts.runs.folder_of(id);
-  const auto log = parts.runs.log_of(id);
-  Json json = log->said();
-  json["id"] = id;
-  json["run"] = to_json(summary);
-  json["curves"] = log->names();
-  const record::StateOfRun state = record::state_of(folder);
-  json["state"] = enum_names(state.state)[static_cast<size_t>(state.state)];
-  json["reason"] = state.reason;
-  json["hint"] = state.hint;
-  json["reads_requests"] = reads_requests(folder);
-  std::error_code code;
-  json["has_report"] = std::filesystem::exists(record::RunPaths{folder}.report(), code);
-  json["has_weights"] = std::filesystem::exists(record::RunPaths{folder}.weights(), code);
-  const auto environment = json.find("environment");
-  const bool is_train = environment == json.end() ||
-                        environment->value("arguments", Json::array()).size() < 2 ||
-                        (*environment)["arguments"][1] == "train";
-  if (is_train && !summary.data.empty()) json["resume"] = parts.commands.shown(resume_words(folder, summary));
-  json["remove"] = parts.commands.shown({"runs", "remove", folder.string(), "--yes"});
-  json["report"] = parts.commands.shown({"report", folder.string()});
-  return json_response(json);
+  return json_response(about_run(request.value("id"), parts));
 }
 
 Axis axis_of(const std::string& name) {
@@ -310,6 +283,21 @@ Response get_weights(const Request& request, const Parts& parts) {
   return {.body = parts.commands.output_of({"weights", "show", folder, "--json"}, kTableLimit)};
 }
 
+// What a command prints that only shows something, for a page that has shown its words.
+Response output_of(const char* command, const Request& request, const Parts& parts) {
+  Json body = body_of(request);
+  body["command"] = command;
+  return {.body = parts.commands.output_of(command_words(body, parts), kTableLimit)};
+}
+
+Response post_layer(const Request& request, const Parts& parts) {
+  return output_of("layer show", request, parts);
+}
+
+Response post_times(const Request& request, const Parts& parts) {
+  return output_of("network show", request, parts);
+}
+
 Response get_clouds(const Request&, const Parts& parts) { return {.body = list_of_clouds(parts.commands)}; }
 
 Response post_data(const Request& request, const Parts& parts) {
@@ -327,6 +315,8 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/run", get_run},
     {"GET", "/api/curves", get_curves},
     {"GET", "/api/weights", get_weights},
+    {"POST", "/api/layer", post_layer},
+    {"POST", "/api/times", post_times},
     {"GET", "/api/report", get_report},
     {"POST", "/api/request", post_request},
     {"POST", "/api/command", post_command},

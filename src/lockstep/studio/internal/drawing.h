@@ -7,6 +7,7 @@
 
 #include "lockstep/base/json.h"
 #include "lockstep/nn/graph.h"
+#include "lockstep/nn/network.h"
 
 namespace lockstep::studio {
 

@@ -118,7 +118,7 @@ export class Chart {
     this.drawnState = state;
     this.drawn = drawPlot(this.canvas, {
       lines: this.lines(), from, to, isLog: Boolean(log), cursor: this.cursor, drag: this.drag,
-      theme: theme.colors(), xText: axisText[axis], yText: isShare ? (y) => `${Number((y * 100).toPrecision(4))} %` : (y) => figure(y),
+      theme: theme.colors(), xText: axisText[axis], yText: isShare ? (y) => `${Number((y * 100).toPrecision(4))} %` : null,
     });
   }
 

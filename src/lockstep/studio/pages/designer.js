@@ -1,10 +1,11 @@
 // The designer: draw a network, see what fits, and train it.
 import { Failure, get, post, throttled } from "./api.js";
+import { Analysis } from "./analysis.js";
 import { Sheet } from "./drawing.js";
-import { Analysis, Inspector } from "./inspector.js";
 import { count, mega } from "./format.js";
 import { Graph, drawingOf, emptyDrawing } from "./graph.js";
 import { groupsOf, lastOf, picture } from "./groups.js";
+import { Inspector } from "./inspector.js";
 import { box, place } from "./layout.js";
 import { Export } from "./exporting.js";
 import { Problem } from "./parts.js";

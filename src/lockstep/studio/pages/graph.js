@@ -212,6 +212,12 @@ export class Graph {
     return { input: this.drawing.input, layers: this.layers.map((layer) => ({ name: layer.name, type: layer.type, inputs: layer.inputs, ...layer.options })) };
   }
 
+  // What commands about a network that was not trained must be told of its input.
+  inputOptions() {
+    const { channels, height, width, classes, time_steps: steps } = this.drawing.input;
+    return { classes: String(classes), ...(steps > 0 ? { sequence: `${channels}x${steps}` } : { "image-size": `${height}x${width}`, color: channels === 1 ? "grey" : "rgb" }) };
+  }
+
   // As a file of a network.
   asFile() { return { name: this.drawing.name, layers: this.forServer().layers }; }
 }

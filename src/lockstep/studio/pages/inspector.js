@@ -1,4 +1,4 @@
-// Beside the sheet: the options of the selected layer, or the network's input. Below it: the table of all layers.
+// Beside the sheet: the options of the selected layer, or the network's input.
 import { shapeText } from "./drawing.js";
 import { count, mega } from "./format.js";
 import { joins } from "./graph.js";
@@ -97,19 +97,5 @@ export const Inspector = {
     return m("aside.inspector", { "aria-label": "Options", onkeydown: (event) => { if (event.key === "Escape" && designer.only()) designer.focusNode(designer.only()); } }, layer ? layerForm(designer, palette, layer)
       : several > 1 ? [m("h2", `${several} layers`), m(".buttons-left", freezeButtons(designer, [...designer.selected]), m("button", { type: "button", onclick: () => { designer.copy(); designer.paste(); } }, "Duplicate"),
         m("button.danger", { type: "button", onclick: () => designer.remove() }, "Delete")), m(GroupForm, { designer })] : inputForm(designer));
-  },
-};
-
-export const Analysis = {
-  view: ({ attrs: { designer } }) => {
-    const { check, graph } = designer;
-    const cells = (about) => [shapeText(about.shape), count(about.activations), count(about.learnables), count(about.state), about.flop ? mega(about.flop) : ""];
-    return m(".analysis", { tabindex: 0, role: "region", "aria-label": "Analysis" }, m("table", m("thead", m("tr", m("th", { scope: "col" }, "Layer"), m("th", { scope: "col" }, "Type"),
-      m("th", { scope: "col" }, "Options"), ["Output", "Activations", "Learnables", "State", "MFLOP"].map((title) => m("th.number", { scope: "col" }, title)))),
-    m("tbody", graph.layers.map((layer) => {
-      const about = check?.layers?.[layer.name] || {};
-      return m("tr", { key: layer.name, class: about.error ? "bad" : "" }, m("td", m("button.quiet", { type: "button", onclick: () => { designer.select([layer.name]); designer.focusNode(layer.name); } }, layer.name)),
-        m("td", layer.type), m("td.soft", about.error ? "does not fit" : about.detail || ""), cells(about).map((cell) => m("td.number", cell)));
-    }))));
   },
 };

@@ -40,7 +40,7 @@ export class JobsPage extends Polled {
     const fits = (job) => words.every((word) => `${job.id}\n${job.name}\n${job.state}\n${job.profile}\n${(job.command || []).join(" ")}`.toLowerCase().includes(word));
     const jobs = (this.jobs || []).filter(fits).reverse();
     const heads = [["Job", 1], ["State"], ["What"], ["Profile"], ["Workers", 1], ["Progress"], ["Accuracy", 1], ["Time", 1], ["Left", 1], ["Submitted", 1]];
-    return m("div", m(".head", m("div", m("h1", "Jobs"), m("p", this.jobs ? `${count(jobs.length)} jobs` : "")),
+    return m("div", m(".head", m("div", m("h1", "Jobs"), m("p", this.jobs ? `${count(jobs.length)} ${jobs.length === 1 ? "job" : "jobs"}` : "")),
       m(".tools", m("input", { type: "search", placeholder: "Search", "aria-label": "Search jobs", value: choice.text,
         oninput: (event) => { choice.text = event.target.value; } }))),
     this.error ? m(Problem, { error: this.error }) : null, this.output(),

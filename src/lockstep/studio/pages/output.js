@@ -1,6 +1,7 @@
 // A command that a page has started: what it prints, and how it ended.
 import { get, listen } from "./api.js";
 import { commandLine } from "./format.js";
+import { Stages } from "./stages.js";
 
 const m = window.m;
 
@@ -33,12 +34,17 @@ export class Output {
     m.redraw();
   }
 
+  text(words, output) {
+    if (words[1] === "cluster" && words[2] === "validate") return m(Stages, { output });
+    return m("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, output);
+  }
+
   view() {
     if (!this.about) return null;
     const { words, status, output } = this.about;
     const isAnswer = (this.attrs.answers || [0]).includes(status);
     const how = status === undefined ? "is running" : isAnswer ? "has ended" : `failed with status ${status}`;
     return m("section.card.gap", { "aria-live": "polite", class: status === undefined || isAnswer ? "" : "bad" }, m("p.flat", m("code", commandLine(words)), ` ${how}`),
-      output && (!isAnswer || this.attrs.isKept) ? m("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, output) : null);
+      output && (!isAnswer || this.attrs.isKept) ? this.text(words, output) : null);
   }
 }

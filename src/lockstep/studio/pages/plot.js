@@ -21,6 +21,21 @@ function logTicks(low, high) {
   return list.length >= 2 ? list : ticks(low, high, 4);
 }
 
+// Texts of neighbouring ticks that tell them apart: the first of those that are equal, or with more digits.
+export function tickTexts(values, text) {
+  const texts = values.map((value) => text(value));
+  return texts.map((one, at) => (at > 0 && one === texts[at - 1] ? "" : one));
+}
+
+// As figures, with as many digits as are needed to tell them apart.
+export function figureTexts(values) {
+  for (let digits = 4; digits < 12; ++digits) {
+    const texts = values.map((value) => figure(value, digits));
+    if (new Set(texts).size === texts.length) return texts;
+  }
+  return tickTexts(values, figure);
+}
+
 // Where a value is on the axis that goes up: itself, or its logarithm.
 export function height(y, isLog) {
   if (y === null || !Number.isFinite(y)) return null;
@@ -109,17 +124,19 @@ export function drawPlot(canvas, plot) {
   context.textAlign = "right";
   context.textBaseline = "middle";
   const rows = isLog ? logTicks(low, high) : ticks(low, high, 5);
-  for (const value of rows) {
+  const heights = rows.map((value) => (isLog ? 10 ** value : value));
+  const texts = plot.yText ? tickTexts(heights, plot.yText) : figureTexts(heights);
+  for (const [at, value] of rows.entries()) {
     const y = Math.round(place(from, value)[1]) + 0.5;
     if (y < box.top - 1 || y > box.top + box.height + 1) continue;
     context.beginPath(); context.moveTo(box.left, y); context.lineTo(box.left + box.width, y); context.stroke();
-    context.fillText((plot.yText || ((y) => figure(y)))(isLog ? 10 ** value : value), box.left - 8, y);
+    context.fillText(texts[at], box.left - 8, y);
   }
   context.textAlign = "center";
   context.textBaseline = "top";
-  for (const value of ticks(from, to, Math.max(3, Math.floor(box.width / 90)))) {
-    const x = place(value, low)[0];
-    const text = (plot.xText || ((x) => figure(x)))(value);
+  const columns = ticks(from, to, Math.max(3, Math.floor(box.width / 90)));
+  for (const [at, text] of tickTexts(columns, plot.xText || ((x) => figure(x))).entries()) {
+    const x = place(columns[at], low)[0];
     const half = context.measureText(text).width / 2;
     context.fillText(text, Math.max(half, Math.min(x, width - half)), box.top + box.height + 9);
   }

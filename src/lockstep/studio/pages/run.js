@@ -4,8 +4,10 @@ import { Chart, colorOf, swatch } from "./chart.js";
 import { Export } from "./exporting.js";
 import { bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
 import { Command, Facts, Problem, Progress, State, Tile, openDialog, startCommand } from "./parts.js";
+import { LayerView } from "./layer.js";
 import { Output } from "./output.js";
 import { Weights } from "./weights.js";
+import { UseOfMachine, WorkersOfStep } from "./workers.js";
 
 const m = window.m;
 
@@ -38,6 +40,7 @@ export class RunPage {
     this.number = 0; // of a command that this page started
     this.showsReport = false;
     this.showsWeights = false;
+    this.showsLayer = false;
     this.export = new Export();
     this.load = throttled(() => this.read(), 1000);
   }
@@ -128,7 +131,9 @@ export class RunPage {
       m("div", m("h1", m("bdi", this.name())),
         m("p", m(State, { state }), reason && reason !== state ? ` · ${reason}` : "")),
       m(".tools", this.buttons(), program.commands.includes("weights show") ? m("button", { type: "button", "aria-expanded": String(this.showsWeights), onclick: () => { this.showsWeights = !this.showsWeights; } },
-        this.showsWeights ? "Hide weights" : "Weights") : null, m("a.button", { href: `#!/compare/${this.id}` }, "Compare")));
+        this.showsWeights ? "Hide weights" : "Weights") : null,
+      run.data && program.commands.includes("layer show") ? m("button", { type: "button", "aria-expanded": String(this.showsLayer), onclick: () => { this.showsLayer = !this.showsLayer; } },
+        this.showsLayer ? "Hide layers" : "Layers") : null, m("a.button", { href: `#!/compare/${this.id}` }, "Compare")));
   }
 
   tiles() {
@@ -194,7 +199,7 @@ export class RunPage {
       m("section.card", m("h2", "Run"), m(Facts, { rows: [
         ["Folder", run.folder], ["Network", run.network], ["Data", run.data], ["Started", moment(run.started)], ["Host", run.host],
         ["Size", bytes(run.bytes)], ["Workers", count(environment.workers)], ["Ranks", environment.ranks > 1 ? count(environment.ranks) : ""],
-        ["Cores", count(environment.cores)], ["GPUs", (environment.gpus || []).join(", ")], ["Version", environment.version], ["Arithmetic", environment.build],
+        ["Cores", count(environment.cores)], ["Most memory", bytes(this.about.end?.peak_memory_bytes), "of the process of rank 0"], ["GPUs", (environment.gpus || []).join(", ")], ["Version", environment.version], ["Arithmetic", environment.build],
       ] }), environment.arguments ? [m("h2.spaced", "Command"), m(Command, { words: environment.arguments.map((word, at) => (at === 0 ? lastPart(word) : word)) })] : null),
       lines.length === 0 ? null : m("section.card", m("h2", "Plan"), m(Facts, { rows: lines })),
     ];
@@ -221,7 +226,8 @@ export class RunPage {
       m(".spaced"), this.tiles(),
       this.showsReport && this.about.has_report ? m("iframe.report", { src: `/api/report?id=${this.id}`, title: "Report", sandbox: "" }) : null,
       m("div", this.showsWeights ? [m(Weights, { key: this.savedStep(), id: this.id })] : []),
+      m("div", this.showsLayer ? [m(LayerView, { key: this.id, saved: this.savedStep(), id: this.id, data: run.data, classes: this.about.plan?.classes })] : []),
       this.charts(),
-      m(".grid", [this.breakdown(), this.messages(), ...this.facts()].filter(Boolean)));
+      m(".grid", this.breakdown(), m(WorkersOfStep, { about: this.about }), m(UseOfMachine, { about: this.about }), this.messages(), this.facts()));
   }
 }

@@ -22,7 +22,7 @@ export class SweepPage extends Polled {
 
   oninit({ attrs }) {
     this.id = attrs.id;
-    this.choice = { text: "", states: new Set(), hidden: hiddenOf(this.id), showsHidden: false, sort: "", down: false };
+    this.choice = { text: "", states: new Set(), hidden: hiddenOf(this.id), columns: hiddenOf(this.id, "columns"), showsColumns: false, showsHidden: false, sort: "", down: false };
     document.title = "Experiment · Lockstep studio";
     super.oninit({ attrs });
   }
@@ -85,6 +85,21 @@ export class SweepPage extends Polled {
     keepHidden(this.id, hidden);
   }
 
+  toggleColumn(name) {
+    const { columns: hidden } = this.choice;
+    if (!hidden.delete(name)) hidden.add(name);
+    keepHidden(this.id, hidden, "columns");
+  }
+
+  columnChips() {
+    const { about, choice } = this;
+    const names = [...columns(about).filter((name) => name !== "trial"), "note"];
+    return choice.showsColumns ? m(".chips.gap", { role: "group", "aria-label": "Columns that are shown" }, names.map((name) => m("button", {
+      type: "button", "aria-pressed": String(!choice.columns.has(name)), onclick: () => this.toggleColumn(name) }, m("bdi", this.title(name))))) : null;
+  }
+
+  title(name) { return name === "result" ? this.about.metric : ["trial", "state", "steps", "time", "note"].includes(name) ? name[0].toUpperCase() + name.slice(1) : name; }
+
   annotate(row) {
     openCommandForm({ title: `Note on trial ${row.trial}`, button: "Keep", command: "sweep annotate", extra: { sweep: this.id, trial: row.trial },
       word: { name: "text", label: "note", help: "shown in the table, the report and the exported files", value: row.note || "" }, start: (body) => this.start(body) });
@@ -111,6 +126,8 @@ export class SweepPage extends Polled {
 
   row(row) {
     const { parameters, best } = this.about;
+    const isShown = (name) => !this.choice.columns.has(name);
+    const cell = (name, make) => (isShown(name) ? make() : null);
     const isBest = best?.trial === row.trial;
     const note = [row.error, row.note].filter(Boolean).join("; ");
     const toggle = () => { if (!this.picked.delete(row.trial) && this.picked.size < mostPicked) this.picked.add(row.trial); };
@@ -118,22 +135,24 @@ export class SweepPage extends Polled {
       onmouseenter: () => this.light(row.trial), onmouseleave: () => this.light(null) },
     m("td.pick", m("input", { type: "checkbox", checked: this.picked.has(row.trial), "aria-label": `Pick trial ${row.trial}`, onchange: toggle })),
     m("td.number", runs.byId.has(row.run) ? m("a", { href: `#!/run/${row.run}` }, row.trial) : row.trial, isBest ? m("span", { title: "the best" }, " ★") : null),
-    m("td", m(State, { state: row.state })), m("td.number", row.result === null ? "" : figure(row.result)),
-    m("td.number", count(row.steps), row.total_steps > row.steps ? m("small.soft", `of ${count(row.total_steps)}`) : null), m("td.number", row.seconds > 0 ? duration(row.seconds) : ""),
-    parameters.map((one) => { const value = valueOf(row, one.name); return m("td", { class: one.number ? "number" : "" }, m("bdi", { title: value }, value === undefined ? "" : one.number ? figure(Number(value)) : value)); }),
-    m("td.note", { title: note }, m("bdi", note)), m("td.act", this.actions(row)));
+    cell("state", () => m("td", m(State, { state: row.state }))), cell("result", () => m("td.number", row.result === null ? "" : figure(row.result))),
+    cell("steps", () => m("td.number", count(row.steps), row.total_steps > row.steps ? m("small.soft", `of ${count(row.total_steps)}`) : null)),
+    cell("time", () => m("td.number", row.seconds > 0 ? duration(row.seconds) : "")),
+    parameters.filter((one) => isShown(one.name)).map((one) => { const value = valueOf(row, one.name); return m("td", { class: one.number ? "number" : "" }, m("bdi", { title: value }, value === undefined ? "" : one.number ? figure(Number(value)) : value)); }),
+    cell("note", () => m("td.note", { title: note }, m("bdi", note))), m("td.act", this.actions(row)));
   }
 
   table(shown) {
     const { about, choice } = this;
     const part = this.showsAll ? shown : shown.slice(0, mostRows);
-    const names = columns(about).slice(0, 5).map((name) => [name, name === "result" ? about.metric : name[0].toUpperCase() + name.slice(1), name !== "state"]);
+    const isShown = (name) => !choice.columns.has(name);
+    const names = columns(about).slice(0, 5).filter(isShown).map((name) => [name, this.title(name), name !== "state"]);
     return [m(".head.tight", m("div", m("h2", "Trials"), m("p", shown.length === about.rows.length ? "" : `${count(shown.length)} of ${count(about.rows.length)}`)),
-      m(".tools", this.chips(), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
+      m(".tools", this.chips(), m("button", { type: "button", "aria-expanded": String(choice.showsColumns), onclick: () => { choice.showsColumns = !choice.showsColumns; } }, "Columns", choice.columns.size > 0 ? m("small", `${choice.columns.size} hidden`) : null), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
         m("input", { type: "search", placeholder: "Filter: result>0.9 network=lenet", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
-    m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
+    this.columnChips(), m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
-        about.parameters.map((one) => this.heading(one.name, one.name, one.number)), m("th", { scope: "col" }, "Note"), m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
+        about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
       m("tbody", part.map((row) => this.row(row))))),
     part.length < shown.length ? m(".spaced", m("button", { type: "button", onclick: () => { this.showsAll = true; } }, `Show all ${count(shown.length)} trials`)) : null];
   }

@@ -7,8 +7,7 @@ const m = window.m;
 
 // What lockstep export must be told of a drawing.
 function exportValues({ graph, weights, check }) {
-  const { channels, height, width, classes, time_steps: steps } = graph.drawing.input;
-  const values = { classes: String(classes), ...(steps > 0 ? { sequence: `${channels}x${steps}` } : { "image-size": `${height}x${width}`, color: channels === 1 ? "grey" : "rgb" }) };
+  const values = graph.inputOptions();
   const isFilled = weights && graph.layers.every((layer) => originOf(weights, check, layer)?.isTaken ?? true);
   return isFilled ? { ...values, weights: weights.path } : values;
 }

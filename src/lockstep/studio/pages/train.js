@@ -7,11 +7,13 @@ import { Output } from "./output.js";
 
 const m = window.m;
 
+const usualOfJob = ["profile", "name", "memory", "priority"];
 const usualOfWeights = ["image-size", "normalize"]; // what trained weights expect of images
 
 // Kept for the next training.
-const choice = { data: "", options: {}, asJob: false };
+const choice = { data: "", options: {}, asJob: false, job: {} };
 let form = null;
+let formOfJob = null;
 
 class TrainingForm {
   constructor() {
@@ -20,11 +22,16 @@ class TrainingForm {
 
   oninit({ attrs }) {
     Object.assign(this, { graph: attrs.graph, transfer: attrs.transfer });
+    this.askForJob();
     if (!form) formOf("train").then((list) => { form = list; m.redraw(); }, (error) => { this.error = error; m.redraw(); });
   }
 
+  askForJob() {
+    if (choice.asJob && !formOfJob) formOf("batch").then((list) => { formOfJob = list.filter((info) => info.name !== "commands"); m.redraw(); }, (error) => { this.error = error; m.redraw(); });
+  }
+
   body() {
-    return { command: "train", as_job: choice.asJob, data: choice.data.trim(), network: this.graph.asFile(), name: this.graph.drawing.name, options: { ...this.transfer, ...given(choice.options) } };
+    return { command: "train", as_job: choice.asJob, job: given(choice.job), data: choice.data.trim(), network: this.graph.asFile(), name: this.graph.drawing.name, options: { ...this.transfer, ...given(choice.options) } };
   }
 
   async ask() {
@@ -87,7 +94,8 @@ class TrainingForm {
       form ? m(Options, { form, usual: this.transfer.weights ? [...usual, ...usualOfWeights] : usual, values: choice.options, prefix: "train", changed: () => { this.plan = null; } }) : null,
       Object.keys(this.transfer).length > 0 ? [m("p.label", "Of the drawing:"), m(Facts, { rows: Object.entries(this.transfer) })] : null,
       program.commands.includes("batch") ? m("label.field.gap", m("input", { type: "checkbox", checked: choice.asJob,
-        onchange: (event) => { choice.asJob = event.target.checked; this.words = null; } }), "Put it into the queue, as a job") : null,
+        onchange: (event) => { choice.asJob = event.target.checked; this.words = null; this.askForJob(); } }), "Put it into the queue, as a job") : null,
+      choice.asJob && formOfJob ? m("section", { "aria-label": "The job" }, m(Options, { form: formOfJob, usual: usualOfJob, values: choice.job, prefix: "job", changed: () => { this.words = null; } })) : null,
       m(".buttons-left", m("button", { type: "button", disabled: this.busy || !choice.data.trim(), onclick: () => this.ask() }, this.busy ? "Planning…" : "Show the plan")),
       this.error ? m(".problem", { role: "alert" }, m("strong", this.error.message), this.error.hint ? m("p", this.error.hint) : null) : null,
       this.words ? [m("p.label", "The command:"), m(Command, { words: this.words })] : null,

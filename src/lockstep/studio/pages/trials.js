@@ -40,16 +40,19 @@ export function shownTrials(about, choice) {
   });
 }
 
-// The trials that a user does not want to see, kept in this browser.
-export function hiddenOf(sweep) {
-  try { return new Set(JSON.parse(localStorage.getItem(`hidden ${sweep}`)) || []); } catch { return new Set(); }
+// What a user does not want to see of a sweep, kept in this browser: numbers of trials ("hidden"), names of columns
+// ("columns").
+export function hiddenOf(sweep, what = "hidden") {
+  try { return new Set(JSON.parse(localStorage.getItem(`${what} ${sweep}`)) || []); } catch { return new Set(); }
 }
 
-export function keepHidden(sweep, hidden) {
+export function keepHidden(sweep, hidden, what = "hidden") {
   try {
-    if (hidden.size > 0) localStorage.setItem(`hidden ${sweep}`, JSON.stringify([...hidden]));
-    else localStorage.removeItem(`hidden ${sweep}`);
-  } catch { /* then for this page only */ }
+    if (hidden.size > 0) localStorage.setItem(`${what} ${sweep}`, JSON.stringify([...hidden]));
+    else localStorage.removeItem(`${what} ${sweep}`);
+  } catch {
+    // a browser that keeps nothing
+  }
 }
 
 // Of a sweep, as the list and its page have it: the state whose colour fits, and a word.

@@ -144,7 +144,7 @@ small{color:var(--faint)}
 .warnings{border-left:4px solid rgb(var(--orange))}
 .warnings ul{margin:6px 0 0;padding-left:20px;overflow-wrap:anywhere}
 svg{display:block;width:100%;height:auto}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto;overflow-wrap:break-word}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}
 th{font-weight:600;text-align:left}
 td,th{padding:4px 10px;border-bottom:1px solid var(--line);vertical-align:top}
