@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kernels/direct_convolution.h"
+#include "lockstep/kernels/direct_kernels.h"
 
 namespace lockstep::nn {
 namespace {
@@ -80,7 +80,7 @@ std::vector<LayerTime> layer_times(const Network& network, const NetworkInput& i
   if (!instance.observe)
     throw Error(ErrorCode::invalid_option,
                 "network \"" + network.name() + "\" is a C++ module, so its layers cannot be measured");
-  const kernels::DirectConvolutions kernels(true);
+  const kernels::DirectKernels kernels(true);
   const at::Tensor images = made_up_samples(input, samples);
   constexpr double kMost = std::numeric_limits<double>::infinity();
   std::vector<LayerTime> best(instance.layers.size(), {kMost, kMost});
