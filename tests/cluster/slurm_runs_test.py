@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""A training on a real Slurm has the weights of one thread: on two nodes, with a node that dies, taken by a more urgent
-job, and at its time limit."""
+"""A training has the weights of one thread on four threads, on four processes, and on a real Slurm: on two nodes, with a
+node that dies, taken by a more urgent job, and at its time limit."""
 
+import contextlib
+import os
+import pathlib
+import signal
 import subprocess
 import unittest
 
@@ -10,7 +14,7 @@ import runs
 import slurm
 
 # digits_cnn, long enough to be stopped in the middle.
-OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift", "--max-epochs", "60"]
+OPTIONS = [*runs.SMALL, "--network", "digits_cnn", "--gradient-clip", "1", "--augment", "shift", "--max-epochs", "60"]
 NODES = {"nodes": 2, "workers": 4}
 STEP = 30  # of 420: in mid-epoch
 
@@ -38,16 +42,57 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         steps = [result["step"] for result in job.attempts_ended()]
         self.assertEqual(steps, sorted(steps), "an attempt goes on where the last one stopped")
 
-    def test_threads_and_processes(self):
-        runs.train(self.digits, self.folder / "threads", *OPTIONS, "--workers", "4")
-        self.assertEqual(runs.weights(self.folder / "threads"), self.expected)
-        runs.run("run", "-n", "4", runs.PROGRAM, "train", self.digits, "--output", self.folder / "processes", *OPTIONS)
-        self.assertEqual(runs.weights(self.folder / "processes"), self.expected)
+    def test_seven_ways_have_one_hash(self):
+        """Each part fails by itself; the table names all of them."""
+        ways = {"1 thread": lambda: self.folder / "alone", "4 threads": self.on_threads, "4 processes": self.on_processes,
+                "2 nodes": self.on_two_nodes, "a node died": self.with_a_dead_node, "preempted": self.preempted,
+                "time limit": self.at_the_time_limit}
+        hashes = {}
+        for name, train in ways.items():
+            with self.subTest(name):
+                hashes[name] = runs.weights(train())[0]
+                print(f"  {hashes[name]}  {name}", flush=True)
+        self.assertEqual(list(hashes), list(ways))
+        self.assertEqual(set(hashes.values()), {self.expected[0]})
 
-    def test_two_nodes(self):
+    def on_threads(self):
+        runs.train(self.digits, self.folder / "threads", *OPTIONS, "--workers", "4")
+        return self.folder / "threads"
+
+    def on_processes(self):
+        runs.run("run", "-n", "4", runs.PROGRAM, "train", self.digits, "--output", self.folder / "processes", *OPTIONS)
+        return self.folder / "processes"
+
+    def on_two_nodes(self):
         job = self.start("two")
         self.check(job, ["ended"])
         self.assertIn("on each of 4 ranks, over gloo", runs.plan_line(job.run, "workers"))
+        return job.run
+
+    def ranks_of(self, job):
+        found = []
+        for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                words = file.read_bytes().decode().split("\0")
+                if words[1:2] == ["train"] and str(job.run) in words:
+                    found.append(int(file.parent.name))
+        return found
+
+    def at_the_time_limit(self):
+        """Slurm looks every half a minute whose limit is near, and allows no limit below a minute. The ranks stand still
+        until then, and not longer."""
+        job = self.start("limit", time="1", **{"signal-before": 55})
+        job.wait_for_step(STEP)
+        ranks = self.ranks_of(job)
+        self.assertEqual(len(ranks), 4)
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)
+        job.wait(lambda: "the time limit is near" in (job.folder / "slurm.log").read_text(), "the signal before the limit")
+        for rank in ranks:
+            os.kill(rank, signal.SIGCONT)
+        self.check(job, ["stopped", "ended"])
+        self.assertIn("saved before the time limit", job.attempts_ended()[0]["reason"])
+        return job.run
 
     def test_a_signal_before_the_time_limit(self):
         job = self.start("signalled")
@@ -56,15 +101,16 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         self.check(job, ["stopped", "ended"])
         self.assertIn("saved before the time limit", job.attempts_ended()[0]["reason"])
 
-    def test_a_more_urgent_job(self):
+    def preempted(self):
         job = self.start("preempted", nodes=3, workers=3)
         job.wait_for_step(STEP)
         urgent = self.cluster.submit(self.folder / "jobs", "urgent", "program", "/bin/true", partition="urgent", nodes=3,
                                      options=["--exclusive"])
         self.assertEqual(urgent.wait_until_over()["end"], "ended", urgent.said())
         self.check(job, ["stopped", "ended"])
+        return job.run
 
-    def test_a_node_that_dies(self):
+    def with_a_dead_node(self):
         job = self.start("dead-node")
         job.wait_for_step(STEP)
         on = job.cluster.ask("squeue", "-h", "-j", job.id, "-o", "%N")
@@ -77,6 +123,7 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         self.cluster.wait("the node again", lambda: self.cluster.idle_nodes() == 3)
         self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
         self.assertEqual(runs.weights(job.run), self.expected)
+        return job.run
 
     def test_the_network_of_the_profile_reaches_every_rank(self):
         folder = self.folder / "environments"
@@ -118,12 +165,6 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
                                   stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=False)
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
             self.assertIn(text, done.stdout)
-
-    @unittest.skipUnless(runs.IS_LONG, "Slurm looks at time limits every half a minute")
-    def test_the_time_limit(self):
-        job = self.cluster.train(self.folder / "jobs", "limit", self.digits, *OPTIONS, **NODES, time="1",
-                                 **{"signal-before": 55})
-        self.check(job, ["stopped", "ended"])
 
 
 if __name__ == "__main__":

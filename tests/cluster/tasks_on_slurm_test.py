@@ -50,6 +50,12 @@ class TasksOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         self.assertIn("the span is empty", errors)
         self.assertIn(f"in job {job}", errors)
 
+    def test_a_cluster_shows_its_machines_and_is_waited_for(self):
+        self.assertEqual(self.call("machines").splitlines()[0], "ours is up")
+        self.assertRegex(self.call("machines", "ours"), r"machine-0 \w+ 4\nmachine-1 \w+ 4\n")
+        self.assertIn("did you mean ours?", self.call("machines", "our", status=1))
+        self.assertTrue(self.call("machines", "local").startswith("local is up"))
+
     def test_another_build_on_the_nodes_is_refused(self):
         own = self.folder / "program"
         shutil.copy(PROGRAM, own)

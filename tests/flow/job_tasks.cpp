@@ -42,7 +42,15 @@ Total add_up(pool::Worker& worker, const Span& span) {
 }
 constexpr auto add_up_task = pool::task<add_up>("add-up");
 
-// submit FIRST LAST WORKERS [PROFILE] | collect JOB | cancel JOB
+int show_machines(const cluster::Cluster& cluster) {
+  const bool are_up = cluster.wait({.limit = std::chrono::seconds(30)});
+  std::printf("%s %s\n", cluster.name().c_str(), are_up ? "is up" : "is not up");
+  for (const cluster::Node& node : cluster.show())
+    std::printf("%s %s %d\n", node.host.c_str(), node.state.c_str(), static_cast<int>(node.cores));
+  return are_up ? 0 : 1;
+}
+
+// submit FIRST LAST WORKERS [PROFILE] | collect JOB | cancel JOB | machines [PROFILE]
 int client(pool::Session& session) {
   const std::vector<std::string>& words = session.arguments();
   const auto number = [&](size_t i) { return static_cast<int64_t>(std::stoll(words.at(i))); };
@@ -52,6 +60,7 @@ int client(pool::Session& session) {
     std::printf("%s\n", job.id().c_str());
     return 0;
   }
+  if (words.at(0) == "machines") return show_machines(session.cluster(words.size() > 1 ? words[1] : ""));
   const pool::BatchJob<Total> job(jobs::find_job(jobs::jobs_folder(), words.at(1)));
   if (words.at(0) == "cancel") return job.cancel() ? 0 : 1;
   const Total total = job.get();

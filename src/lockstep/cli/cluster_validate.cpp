@@ -1,7 +1,5 @@
 #include <chrono>
-#include <condition_variable>
 #include <filesystem>
-#include <mutex>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -11,7 +9,7 @@
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/cluster/nodes.h"
+#include "lockstep/cluster/cluster.h"
 #include "lockstep/cluster/profile.h"
 #include "lockstep/cluster/validate.h"
 #include "lockstep/jobs/job_folder.h"
@@ -23,8 +21,6 @@ namespace fs = std::filesystem;
 using cluster::NamedProfile;
 using cluster::Profile;
 using cluster::Profiles;
-
-constexpr auto kLookInterval = std::chrono::seconds(5);
 
 struct ValidateChoice {
   int64_t wait = 300;
@@ -54,18 +50,6 @@ Profile with_program(Profile profile) {
   return profile;
 }
 
-int64_t nodes_up(const Profile& profile) {
-  int64_t up = 0;
-  for (const cluster::Node& node : cluster::nodes_of(profile)) {
-    // One that is off (~) or being turned on (#) takes a job.
-    const bool is_out = node.state.find_first_of("*%$@^") != std::string::npos ||
-                        node.state.find("down") != std::string::npos ||
-                        node.state.find("drain") != std::string::npos;
-    if (!is_out) ++up;
-  }
-  return up;
-}
-
 }  // namespace
 
 std::vector<FieldInfo> cluster_validate_fields() { return fields_of<ValidateChoice>(); }
@@ -93,23 +77,17 @@ int run_cluster_validate(const Call& call, Console& console) {
 }
 
 int run_cluster_wait(const Call& call, Console& console) {
-  const NamedProfile found = profile_of(call);
-  const int64_t asked = settings_of<WaitChoice>(call).nodes, wanted = asked > 0 ? asked : found.profile.nodes;
+  const cluster::Cluster found(profile_of(call));
+  const int64_t asked = settings_of<WaitChoice>(call).nodes;
+  const int64_t wanted = asked > 0 ? asked : found.profile().nodes;
   StopSignals signals("not waiting any longer");
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  int64_t told = -1;
-  while (true) {
-    const int64_t up = nodes_up(found.profile);
-    if (up != told)
-      console.print(printable(found.name) + ": " + with_commas(up) + " of " + with_commas(wanted) +
-                    " nodes can take a job\n");
-    told = up;
-    if (up >= wanted) return 0;
-    never.wait_for(lock, signals.token(), kLookInterval, [] { return false; });
-    if (signals.signal() != 0) return kSignalStatus + signals.signal();
-  }
+  const auto tell = [&](int64_t up) {
+    console.print(printable(found.name()) + ": " + with_commas(up) + " of " + with_commas(wanted) +
+                  " nodes can take a job\n");
+  };
+  return found.wait({.nodes = wanted, .tell = tell, .stop = signals.token()})
+             ? 0
+             : kSignalStatus + signals.signal();
 }
 
 }  // namespace lockstep::cli

@@ -7,14 +7,19 @@
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/command.h"
+#include "lockstep/cluster/ssh.h"
 
 namespace lockstep::cluster {
 namespace {
 
-std::string ask_sinfo(std::vector<std::string> options) {
+std::string ask_sinfo(const Profile& profile, std::vector<std::string> options) {
   options.insert(options.begin(), {"sinfo", "--noheader"});
-  const CommandEnd end = run_command(options);
+  const CommandEnd end =
+      run_command(profile.login.empty()
+                      ? options
+                      : ssh_words({.login = profile.login, .words = options, .host_key = profile.host_key}));
   if (end.status == 0) return end.output;
+  if (!profile.login.empty() && end.status == kSshFailed) throw_ssh_error(profile.login, end.errors);
   throw Error(ErrorCode::cluster,
               end.out_of_time ? "sinfo did not answer within a minute"
                               : "sinfo failed: " + printable(first_line(end.errors)),
@@ -72,14 +77,16 @@ std::vector<Partition> read_partitions(std::string_view text) {
   return partitions;
 }
 
-std::vector<Partition> slurm_partitions() { return read_partitions(ask_sinfo({"--format=%P|%D|%c|%G|%l"})); }
+std::vector<Partition> slurm_partitions() {
+  return read_partitions(ask_sinfo({}, {"--format=%P|%D|%c|%G|%l"}));
+}
 
 std::vector<Node> nodes_of(const Profile& profile) {
   if (profile.scheduler != "slurm") return {this_machine()};
   std::vector<std::string> options{"--Node", "--format=%N|%T|%c|%m|%G|%E"};
   if (!profile.partition.empty()) options.push_back("--partition=" + profile.partition);
   std::vector<Node> nodes;
-  for (const std::string& line : split(ask_sinfo(options), '\n')) {
+  for (const std::string& line : split(ask_sinfo(profile, options), '\n')) {
     const std::vector<std::string> parts = split(line, '|');
     if (parts.size() < 6) continue;
     const std::string reason = join({parts.begin() + 5, parts.end()}, "|");

@@ -28,7 +28,8 @@ struct Partition {
   std::string time{};  ///< limit, the scheduler's word
 };
 
-/// The machines of the profile's partition; of `local` this one. Throws cluster.
+/// The machines of the profile's partition, asked for on its login node if it has one; of `local` this one.
+/// Throws cluster.
 std::vector<Node> nodes_of(const Profile& profile);
 
 /// Those of the Slurm that this machine's commands reach. Throws cluster.

@@ -90,14 +90,16 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
   if (::mkdir(hidden.folder.c_str(), 0755) != 0) throw errno_error(errno, "create", hidden.folder.string());
   try {
     if (fill) fill(hidden);
-    write_file_synced(hidden.spec(), [&](const Sink& sink) {
-      sink(to_json(spec).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-    });
+    OpenFile file(hidden.spec(), O_WRONLY | O_CREAT | O_EXCL);
+    file.write(to_json(spec).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     for (int64_t number = next_number(root);; ++number) {
       const JobPaths paths{root / std::to_string(number)};
       if (::rename(hidden.folder.c_str(), paths.folder.c_str()) == 0) {
-        write_file_quick(root / ".last", std::to_string(number) + "\n");
+        // After the rename: the disk's journal then writes both at once. Nobody knows the job yet.
+        file.sync();
+        file.close();
         sync_folder(root);
+        write_file_quick(root / ".last", std::to_string(number) + "\n");
         return paths;
       }
       if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cluster/cluster.h"
 #include "lockstep/pool/batch_job.h"
 #include "lockstep/pool/pool.h"
 
@@ -52,6 +53,11 @@ class Session {
     check_may_submit();
     return BatchJob<typename Task<function>::Output>(
         submit_task(std::string(task.name), pack(input), options));
+  }
+
+  /// The cluster of a profile; empty: of the default one. Throws not_found with the names that there are.
+  cluster::Cluster cluster(const std::string& profile = {}) const {
+    return cluster::Cluster(cluster::Profiles::of_user().find(profile));
   }
 
   /// The arguments after the program's name.

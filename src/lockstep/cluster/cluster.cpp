@@ -1,0 +1,42 @@
+#include "lockstep/cluster/cluster.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+namespace lockstep::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenNodeLooks{5000};
+
+}  // namespace
+
+int64_t Cluster::nodes_up() const {
+  const std::vector<Node> nodes = show();
+  return std::count_if(nodes.begin(), nodes.end(), [](const Node& node) {
+    // One that is off (~) or being turned on (#) takes a job.
+    return node.state.find_first_of("*%$@^") == std::string::npos &&
+           node.state.find("down") == std::string::npos && node.state.find("drain") == std::string::npos;
+  });
+}
+
+bool Cluster::wait(const WaitForNodes& options) const {
+  const int64_t wanted = options.nodes > 0 ? options.nodes : profile().nodes;
+  const auto start = std::chrono::steady_clock::now();
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  for (int64_t told = -1; !options.stop.stop_requested();) {
+    const int64_t up = nodes_up();
+    if (up != told && options.tell) options.tell(up);
+    told = up;
+    if (up >= wanted) return true;
+    const auto left = options.limit - std::chrono::duration_cast<std::chrono::milliseconds>(
+                                          std::chrono::steady_clock::now() - start);
+    if (left <= left.zero()) return false;
+    never.wait_for(lock, options.stop, std::min(left, kBetweenNodeLooks), [] { return false; });
+  }
+  return false;
+}
+
+}  // namespace lockstep::cluster
