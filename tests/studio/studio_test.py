@@ -40,7 +40,10 @@ class StudioPages(browser.Studio, unittest.TestCase):
     def ask(cls, path):
         return cls.page.evaluate("path => fetch(path).then(answer => answer.json())", path)
 
-    def status(self, method, path, headers=None, body=None):
+    def status(self, *request):
+        return self.answer(*request).status
+
+    def answer(self, method, path, headers=None, body=None):
         parts = urllib.parse.urlsplit(self.server.base)
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
         connection.putrequest(method, path, skip_host=True)
@@ -50,10 +53,9 @@ class StudioPages(browser.Studio, unittest.TestCase):
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body)
         answer = connection.getresponse()
-        if answer.getheader("Content-Type") != "text/event-stream":
-            answer.read()
+        answer.body = b"" if answer.getheader("Content-Type") == "text/event-stream" else answer.read()
         connection.close()
-        return answer.status
+        return answer
 
     def cookie(self):
         return "; ".join(f"{one['name']}={one['value']}" for one in self.browser.context.cookies())
@@ -84,6 +86,19 @@ class StudioPages(browser.Studio, unittest.TestCase):
         cookie = self.browser.context.cookies()[0]
         self.assertTrue(cookie["httpOnly"])
         self.assertEqual(cookie["sameSite"], "Strict")
+
+    def test_a_browser_may_keep_scripts_under_a_path_that_changes_with_them(self):
+        mine = {"Cookie": self.cookie()}
+        page = self.answer("GET", "/", mine)
+        kept = re.search(r'"(/[0-9a-f]{16})/main\.js"', page.body.decode())[1]
+        script = self.answer("GET", kept + "/main.js", mine)
+        self.assertIn("immutable", script.getheader("Cache-Control"))
+        self.assertEqual(script.body, self.answer("GET", "/main.js", mine).body)
+        for path in ("/", "/main.js", "/api/runs"):
+            self.assertEqual(self.answer("GET", path, mine).getheader("Cache-Control"), "no-store", path)
+        self.assertEqual(self.status("GET", kept + "/main.js"), 401)
+        for path in (kept, kept + "/nothing.js", kept + "/api/runs", "/0000000000000000/main.js"):
+            self.assertEqual(self.status("GET", path, mine), 404, path)
 
     def test_paths_cannot_leave_the_roots(self):
         mine = {"Cookie": self.cookie()}

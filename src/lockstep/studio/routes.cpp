@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -349,6 +350,20 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/exported", get_exported},
 });
 
+std::optional<Response> asset_at(std::string path) {
+  const bool may_be_kept = path.starts_with(kept_prefix() + "/");
+  if (may_be_kept) path.erase(0, kept_prefix().size());
+  if (path == "/") path = "/index.html";
+  for (const Asset& asset : assets()) {
+    if (asset.path != path) continue;
+    Response response{.type = std::string(asset.type),
+                      .body = path == "/index.html" ? index_page(asset.bytes) : std::string(asset.bytes)};
+    if (may_be_kept) response.headers.emplace_back("Cache-Control", "private, max-age=31536000, immutable");
+    return response;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Response answer(const Request& request, const Parts& parts) {
@@ -359,14 +374,7 @@ Response answer(const Request& request, const Parts& parts) {
     is_known = true;
     if (method == route.method) return route.answer(request, parts);
   }
-  if (method == "GET") {
-    const std::string path = request.path == "/" ? "/index.html" : request.path;
-    for (const Asset& asset : assets()) {
-      if (asset.path != path) continue;
-      return {.type = std::string(asset.type),
-              .body = path == "/index.html" ? index_page(asset.bytes) : std::string(asset.bytes)};
-    }
-  }
+  if (auto asset = method == "GET" ? asset_at(request.path) : std::nullopt) return *std::move(asset);
   if (is_known) return {.status = 405, .body = R"({"error":"not with this method"})"};
   return {.status = 404, .body = R"({"error":"there is no such page"})"};
 }
