@@ -27,10 +27,13 @@ export function tickTexts(values, text) {
   return texts.map((one, at) => (at > 0 && one === texts[at - 1] ? "" : one));
 }
 
+const mostLetters = 8; // for which there is room
+
 // As figures, with as many digits as are needed to tell them apart.
 export function figureTexts(values) {
   for (let digits = 4; digits < 8; ++digits) {
     const texts = values.map((value) => figure(value, digits));
+    if (texts.some((text) => text.length > mostLetters)) break;
     if (new Set(texts).size === texts.length) return texts;
   }
   return tickTexts(values, figure);
