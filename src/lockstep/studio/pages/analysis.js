@@ -46,14 +46,14 @@ export class Analysis {
     const about = designer.check?.layers?.[layer.name] || {};
     const cells = [shapeText(about.shape), count(about.activations), bytes(float * about.activations), count(about.learnables), count(about.state), about.flop ? mega(about.flop) : ""];
     return m("tr", { key: layer.name, class: about.error ? "bad" : "" }, m("td", m("button.quiet", { type: "button", onclick: () => { designer.select([layer.name]); designer.focusNode(layer.name); } }, layer.name)),
-      m("td", layer.type), m("td.soft", about.error ? "does not fit" : about.detail || ""), cells.map((cell) => m("td.number", cell)), m("td.number.time", this.share(layer.name)));
+      m("td", layer.type), this.times ? m("td.number.time", this.share(layer.name)) : null, m("td.soft", about.error ? "does not fit" : about.detail || ""), cells.map((cell) => m("td.number", cell)));
   }
 
   view({ attrs: { designer } }) {
     const { graph } = designer;
     if (this.measured !== graph.version) Object.assign(this, { times: null, words: null, error: null });
-    const numbers = [["Output"], ["Activations"], ["Memory", "of its output for one sample, in float32"], ["Learnables"], ["State"], ["MFLOP"], ["Time", "share of a step, forward and backward"]];
-    return m(".analysis", { tabindex: 0, role: "region", "aria-label": "Analysis" }, this.probe(designer), m("table", m("thead", m("tr", ["Layer", "Type", "Options"].map((title) => m("th", { scope: "col" }, title)),
+    const numbers = [["Output"], ["Activations"], ["Memory", "of its output for one sample, in float32"], ["Learnables"], ["State"], ["MFLOP"]];
+    return m(".analysis", { tabindex: 0, role: "region", "aria-label": "Analysis" }, this.probe(designer), m("table", m("thead", m("tr", ["Layer", "Type"].map((title) => m("th", { scope: "col" }, title)), this.times ? m("th.number", { scope: "col", title: "share of a step, forward and backward" }, "Time") : null, m("th", { scope: "col" }, "Options"),
       numbers.map(([text, title]) => m("th.number", { scope: "col", title }, text)))), m("tbody", graph.layers.map((layer) => this.row(designer, layer)))));
   }
 }

@@ -27,10 +27,13 @@ export function tickTexts(values, text) {
   return texts.map((one, at) => (at > 0 && one === texts[at - 1] ? "" : one));
 }
 
+const mostLetters = 8; // for which there is room
+
 // As figures, with as many digits as are needed to tell them apart.
 export function figureTexts(values) {
-  for (let digits = 4; digits < 12; ++digits) {
+  for (let digits = 4; digits < 8; ++digits) {
     const texts = values.map((value) => figure(value, digits));
+    if (texts.some((text) => text.length > mostLetters)) break;
     if (new Set(texts).size === texts.length) return texts;
   }
   return tickTexts(values, figure);
@@ -57,7 +60,9 @@ export function extent(lines, from, to, isLog) {
     }
   }
   if (low > high) return [0, 1];
-  if (low === high) { const pad = Math.abs(low) * 0.1 || 1; return [low - pad, high + pad]; }
+  // Curves are sent as float32, whose last digits are no change.
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (high - low <= size * 1e-6) { const pad = size * 0.1 || 1; return [low - pad, high + pad]; }
   const pad = (high - low) * 0.06;
   return [low >= 0 && !isLog ? Math.max(0, low - pad) : low - pad, high + pad];
 }

@@ -5,7 +5,7 @@ import { Name, Problem, Progress, State } from "./parts.js";
 
 const m = window.m;
 const rowHeight = 44;
-const mostCompared = 20;
+const mostCompared = 50;
 
 const stateOrder = ["running", "stopping", "queued", "failed", "lost", "stopped", "ended", undefined];
 
