@@ -6,7 +6,7 @@
 namespace lockstep::studio {
 namespace {
 
-std::string quoted(std::string_view path) { return "\"" + std::string(path) + "\""; }
+std::string attribute(std::string_view path) { return "\"" + std::string(path) + "\""; }
 
 }  // namespace
 
@@ -24,10 +24,10 @@ std::string index_page(std::string_view page) {
   std::string links;
   for (const Asset& asset : assets()) {
     const std::string path = kept_prefix() + std::string(asset.path);
-    if (const size_t at = text.find(quoted(asset.path)); at != std::string::npos) {
-      text.replace(at, asset.path.size() + 2, quoted(path));
+    if (const size_t at = text.find(attribute(asset.path)); at != std::string::npos) {
+      text.replace(at, asset.path.size() + 2, attribute(path));
     } else if (asset.path.ends_with(".js") && asset.path != "/worker.js") {
-      links += "<link rel=\"modulepreload\" href=" + quoted(path) + ">\n";
+      links += "<link rel=\"modulepreload\" href=" + attribute(path) + ">\n";
     }
   }
   return text.insert(text.find("</head>"), links);
