@@ -38,17 +38,22 @@ export class Polled {
   }
 
   output() {
-    return m("div", this.number ? [m(Output, { key: this.number, number: this.number, isKept: this.isKept, done: () => this.load() })] : []);
+    return m("div", this.number ? [m(Output, { key: this.number, number: this.number, isKept: this.isKept, done: (status) => this.ended(status) })] : []);
+  }
+
+  ended(status) {
+    if (status === 0) this.after?.();
+    this.load();
   }
 
   // For a button: a question with the very command that the answer starts, whose output this page then shows.
   //   body   what the server makes the command of
-  //   words  of the question; with isKept, what the command prints is the answer
+  //   words  of the question; with isKept, what the command prints is the answer; after() follows a good end
   question(body, words) {
     return async () => {
       try {
         const shown = await post("/api/shown", body);
-        openDialog({ ...words, words: shown.words, act: () => this.start(body, words.isKept) });
+        openDialog({ ...words, words: shown.words, act: () => this.start(body, words.isKept, words.after) });
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
         this.error = error;
@@ -57,8 +62,8 @@ export class Polled {
     };
   }
 
-  async start(body, isKept = false) {
+  async start(body, isKept = false, after = null) {
     this.number = (await startCommand(body)).number;
-    this.isKept = isKept;
+    Object.assign(this, { isKept, after });
   }
 }

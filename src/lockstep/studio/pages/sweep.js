@@ -16,7 +16,7 @@ const mostPicked = 20;
 export class SweepPage extends Polled {
   constructor() {
     super();
-    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, showsAll: false, showsReport: false });
+    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, showsAll: false, showsReport: false, reports: 0 });
     this.light = (trial) => { this.lit = trial; };
   }
 
@@ -38,6 +38,13 @@ export class SweepPage extends Polled {
 
   of(command, more) { return { command: `sweep ${command}`, sweep: this.id, ...more }; }
 
+  // Of these trials, or of the best; it is shown when it is there.
+  makeReport(trials) {
+    return this.question(this.of("report", { trials }), { title: "Make a report?", button: "Make report",
+      text: `One page with the table, and curves and confusion matrix of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.`,
+      after: () => { this.showsReport = true; ++this.reports; } });
+  }
+
   buttons() {
     const { going_on: isGoingOn, has_report: hasReport } = this.about;
     const trials = [...this.picked].sort((a, b) => a - b);
@@ -46,8 +53,7 @@ export class SweepPage extends Polled {
         text: "Its trials save what they have, and it can be continued." }) }, "Stop")
         : m("button", { type: "button", onclick: this.question(this.of("resume"), { title: "Continue this sweep?", button: "Continue",
           text: "Trials that are not over are trained, in the background of the machine on which studio runs." }) }, "Continue"),
-      m("button", { type: "button", onclick: this.question(this.of("report", { trials }), { title: "Make a report?", button: "Make report",
-        text: `One page with the table, and curves and confusion matrix of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.` }) }, "Make report"),
+      m("button", { type: "button", onclick: this.makeReport(trials) }, "Make report"),
       hasReport ? m("button", { type: "button", "aria-expanded": String(this.showsReport), onclick: () => { this.showsReport = !this.showsReport; } }, this.showsReport ? "Hide report" : "Report") : null,
       m("a.button", { href: `/api/sweep-table?id=${this.id}&as=csv`, download: "sweep.csv" }, "CSV"),
       m("a.button", { href: `/api/sweep-table?id=${this.id}&as=json`, download: "sweep.json" }, "JSON"),
@@ -70,7 +76,7 @@ export class SweepPage extends Polled {
     if (known.length === 0) return null;
     const chart = (title, name, options) => m(Chart, { key: name, title, axis: "step", ...options, series: known.map((row, number) => ({ id: row.run, name, label: `trial ${row.trial}`, number })) });
     return [m(".head.tight", m("h2", this.picked.size > 0 ? "Picked trials" : "Trials at the top of the table"),
-      m(".tools", known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
+      m(".tools", m("button", { type: "button", onclick: this.makeReport(known.map((row) => row.trial).sort((a, b) => a - b)) }, "Confusion matrices"), known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
     m(".grid", [chart("Held-out accuracy", "validation.accuracy", { percent: true }), chart("Training loss", "step.loss")])];
   }
 
@@ -175,7 +181,7 @@ export class SweepPage extends Polled {
     return m("div", m(".head", m("div", m("h1", m("bdi", about.name)), m("p", m(State, stateOf(about)),
       ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric))), m(".tools", this.buttons())),
     this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
-    this.showsReport && about.has_report ? m("iframe.report", { src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" }) : null,
+    m("div", this.showsReport && about.has_report ? [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" })] : []),
     this.table(shown),
     about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis to see only the trials that go through that part."),
       m(Parallel, { ...about.parallel, brushes: this.brushes, lit: this.lit, light: this.light, isShown: (trial) => numbers.has(trial) })) : null,
