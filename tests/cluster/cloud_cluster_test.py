@@ -246,7 +246,7 @@ class CloudCluster(runs.TestFolders, unittest.TestCase):
         printed = self.laptop.run("env", "-C", self.folder, CUSTOM_LOOP, self.digits, "--processes", 8, environment=there)
         self.assertIn(expected, printed)
         self.assertIn('starting a pool of 8 processes of the profile "c1"', printed)
-        self.assertRegex(printed, r"job \d+ runs on machine-\[\d-\d\]")
+        self.assertTrue(any(re.fullmatch(r"machine-\[\d-\d\]", nodes) for nodes in self.cluster.nodes_of_jobs()))
 
     def test_while_a_pool_is_open_no_key_is_there(self):
         client = subprocess.Popen(self.cluster.command(laptop.NAME, POOL_COMMANDS), stdin=subprocess.PIPE,

@@ -63,6 +63,10 @@ class Cluster(slurm.Cluster):
         file.write_text(json.dumps({"scheduler": "slurm", "program": str(runs.PROGRAM), **keys}))
         return file
 
+    def nodes_of_jobs(self):
+        """Of each job that has run, as "machine-[0-1]"."""
+        return self.ask("squeue", "-h", "-t", "all", "-o", "%N").split()
+
     def submit(self, root, name, kind, *command, **keys):
         """kind: train or program; keys: of the profile."""
         done = subprocess.run(self.command(0, SUBMIT, self.profile(**keys), root, name, kind, *command),

@@ -89,7 +89,7 @@ class PoolsOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
             output, errors = self.finish(client)
         self.assertEqual(output, expected)
         self.assertIn('starting a pool of 4 processes of the profile "ours"', errors)
-        self.assertRegex(errors, r"job \d+ runs on machine-\[0-1\]")
+        self.assertIn("machine-[0-1]", self.cluster.nodes_of_jobs())
         self.assertNotIn(place["secret"], processes)
         bytes_heard = heard.read_bytes()
         self.assertGreater(len(bytes_heard), 2_000)
