@@ -232,9 +232,9 @@ class Combination:
             o["learning-rate-factors"] = "*=0.5"
 
 
-def runtime_options(rng):
-    """Options that must not matter for the weights."""
-    o = []
+def runtime_options(combination):
+    """Options that must not matter for its weights."""
+    rng, o = combination.rng, []
     if rng.random() < 0.4:
         o += ["--prefetch", rng.choice(["1", "3", "9"])]
     if rng.random() < 0.3:
@@ -243,7 +243,7 @@ def runtime_options(rng):
         o += ["--cache", "off"]
     if rng.random() < 0.3:
         o += ["--hash-every", rng.choice(["1", "2"])]
-    if rng.random() < 0.1:
+    if rng.random() < 0.1 and combination.options.get("exchange") != "average":  # which is refused
         o += ["--detect-anomaly"]
     if rng.random() < 0.2:
         o += ["--timing"]

@@ -125,7 +125,7 @@ class Fuzz(Runs):
         how, workers, ranks = variant
         status, seconds, reference = expected
         refused = status != 0
-        extra = runtime_options(c.rng) if how != "again" else []
+        extra = runtime_options(c) if how != "again" else []
         if ranks > 1:
             extra += c.rng.choice(COMMUNICATION)
         commands = [first]
