@@ -28,7 +28,7 @@ EVERY, STEPS = (Path(__file__).with_name("networks") / name for name in ("every.
 NETWORKS = [("lenet", (28, 28), "grey"), ("mlp", (28, 28), "grey"), ("squeezenet", (67, 60), "rgb"),
             ("squeezenet1_1", (64, 64), "rgb"), ("resnet18", (64, 70), "rgb"), ("mobilenet_v2", (64, 64), "rgb"),
             ("alexnet", (70, 95), "rgb")]
-LARGE = [("resnet50", (64, 64), "rgb"), ("alexnet_2012", (67, 67), "rgb"), ("vgg16", (40, 32), "rgb")]
+LARGE = [("resnet50", (64, 64), "rgb"), ("alexnet_2012", (67, 67), "rgb"), ("vgg16", (224, 224), "rgb")]
 
 
 def without_metadata(path, into):

@@ -24,6 +24,8 @@ DIGITS_CNN = [{"type": "conv2d", "filters": 20, "kernel": 5}, NORM, RELU, SMALL,
               {"type": "flatten"}, {"type": "linear", "features": "classes"}]
 OPTIONS = {"max-epochs": "60", "mini-batch-size": "32", "workers": "2", "seed": "3", "recipe": "plain"}
 DATA = pathlib.Path(os.environ.get("LOCKSTEP_TEST_DATA", runs.ROOT.parent / "shared/data"))
+# What these weights were trained with: the means of red, green and blue, and no deviation.
+NORMALIZE = "123/255,1/255,117/255,1/255,104/255,1/255"
 HAS_DATA = (DATA / "squeezenet1_0-imagenet.safetensors").exists() and (DATA / "plants-jpg.tar").exists()
 
 
@@ -306,7 +308,7 @@ class Session(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector("#train-max-epochs")
         hand.write("#train-data", str(plants))
         short = () if runs.IS_LONG else (("max-epochs", "1"), ("mini-batch-size", "16"))  # otherwise as the recipe chooses
-        for name, text in (*short, ("workers", "2"), ("image-size", "224x224" if runs.IS_LONG else "64x64"), ("normalize", "imagenet")):
+        for name, text in (*short, ("workers", "2"), ("image-size", "227x227" if runs.IS_LONG else "64x64"), ("normalize", NORMALIZE)):
             hand.write(f"#train-{name}", text)
         hand.press("label:has-text('Put it into the queue') input")
         hand.press("dialog button:text-is('Train')")
