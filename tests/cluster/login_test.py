@@ -75,6 +75,7 @@ class Login(runs.TestFolders, unittest.TestCase):
 
     def test_the_machines_are_shown(self):
         self.profile("shown")
+        self.cluster.wait("the end of other jobs", lambda: self.cluster.idle_nodes() == 2)
         text = self.lockstep("cluster", "show", "shown")
         self.assertRegex(text, r"machine-0 +idle +4")
         self.assertRegex(text, r"machine-1 +idle +4")
