@@ -31,16 +31,9 @@ constexpr const char* kImageSizeForm = "HxW, such as 28x28";
 
 std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::string& text,
                                         const std::string& form) {
-  const std::vector<std::string> sides = split(text, 'x');
-  const auto is_number = [](const std::string& side) {
-    return !side.empty() && side.size() < 6 && side.find_first_not_of("0123456789") == std::string::npos &&
-           side[0] != '0';
-  };
-  if (sides.size() != 2 || !is_number(sides[0]) || !is_number(sides[1])) {
-    throw Error(ErrorCode::invalid_option,
-                "option --" + option + " cannot be \"" + text + "\": it must be " + form);
-  }
-  return {std::stoll(sides[0]), std::stoll(sides[1])};
+  if (const auto sizes = nn::two_sizes(text)) return *sizes;
+  throw Error(ErrorCode::invalid_option,
+              "option --" + option + " cannot be \"" + text + "\": it must be " + form);
 }
 
 // The default input of a built-in network, or of a file that states its image size. Other networks are shown

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -173,17 +174,23 @@ Json expected_input(const Network& network) {
   return network.spec().is_object() ? network.spec().value("input", Json::object()) : Json::object();
 }
 
+std::optional<std::pair<int64_t, int64_t>> two_sizes(const std::string& text) {
+  const std::vector<std::string> sides = split(text, 'x');
+  const auto is_number = [](const std::string& side) {
+    return !side.empty() && side.size() < 6 && side.find_first_not_of("0123456789") == std::string::npos &&
+           side[0] != '0';
+  };
+  if (sides.size() != 2 || !is_number(sides[0]) || !is_number(sides[1])) return std::nullopt;
+  return std::pair<int64_t, int64_t>(std::stoll(sides[0]), std::stoll(sides[1]));
+}
+
 NetworkInput sized_as_expected(const Json& expected, NetworkInput input) {
   if (const auto size = expected.find("image-size"); size != expected.end()) {
-    const std::vector<std::string> sides = split(size->is_string() ? size->get<std::string>() : "", 'x');
-    const auto side = [&](size_t index) {
-      return sides.size() == 2 ? parse_number<int64_t>(sides[index]).value_or(0) : 0;
-    };
-    if (side(0) < 1 || side(1) < 1)
+    const auto sides = two_sizes(size->is_string() ? size->get<std::string>() : "");
+    if (!sides)
       throw Error(ErrorCode::invalid_option, "\"image-size\" of the network's \"input\" cannot be " +
                                                  size->dump() + ": it must be HxW, such as 28x28");
-    input.height = side(0);
-    input.width = side(1);
+    std::tie(input.height, input.width) = *sides;
     input.time_steps = 0;
   }
   const auto color = expected.find("color");

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/json.h"
@@ -22,6 +24,9 @@ Json with_changes_made(const Json& json);
 /// The "input" of a layer graph: what its weights expect of images, as options of lockstep train by name.
 /// Empty if it has none.
 Json expected_input(const Network& network);
+
+/// 64 and 96 out of "64x96", each from 1 to 99999. Nothing if it is no such text.
+std::optional<std::pair<int64_t, int64_t>> two_sizes(const std::string& text);
 
 /// `input` with the size and channels of the images that `expected` names, which is such an "input". Throws
 /// invalid_option for an image size that is not HxW.

@@ -51,7 +51,7 @@ TEST(Surgery, TheImagesThatANetworkExpectsAreItsInput) {
   const NetworkInput sized = sized_as_expected({{"image-size", "64x96"}, {"color", "rgb"}}, {.classes = 3});
   EXPECT_EQ(sized, (NetworkInput{.channels = 3, .height = 64, .width = 96, .classes = 3}));
   EXPECT_EQ(sized_as_expected(Json::object(), sized), sized);
-  for (const Json& size : {Json("64"), Json("0x3"), Json("axb"), Json(7)})
+  for (const Json& size : {Json("64"), Json("0x3"), Json("axb"), Json("028x28"), Json("100000x1"), Json(7)})
     EXPECT_THROW(sized_as_expected({{"image-size", size}}, {}), Error) << size;
 }
 
