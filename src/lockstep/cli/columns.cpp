@@ -1,6 +1,8 @@
 #include "lockstep/cli/columns.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "lockstep/base/text.h"
 #include "lockstep/cli/help.h"
@@ -78,6 +80,18 @@ std::string in_columns(std::vector<std::vector<std::string>> rows, const std::st
 std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows,
                               const std::string& sides) {
   return Table(std::move(rows), sides).text(width);
+}
+
+std::string figure_cell(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
+std::string sizes_cell(std::span<const int64_t> sizes) {
+  std::vector<std::string> sides;
+  for (const int64_t size : sizes) sides.push_back(std::to_string(size));
+  return sides.empty() ? "1" : join(sides, "x");
 }
 
 }  // namespace lockstep::cli

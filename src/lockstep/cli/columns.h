@@ -1,6 +1,8 @@
 // Tables of words in aligned columns.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,5 +18,11 @@ std::string in_columns(std::vector<std::vector<std::string>> rows, const std::st
 /// nothing is split or broken.
 std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows,
                               const std::string& sides);
+
+/// Four significant digits: "0.1234".
+std::string figure_cell(double value);
+
+/// "20x24x24"; "1" for a single number.
+std::string sizes_cell(std::span<const int64_t> sizes);
 
 }  // namespace lockstep::cli

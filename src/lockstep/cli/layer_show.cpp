@@ -1,8 +1,6 @@
 // The command `layer show`: what a layer of a trained network gives for one sample, as pictures.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include <ATen/Functions.h>
 
@@ -132,18 +130,6 @@ data::Dataset sample_of(const Call& call, const train::Model& model, const train
   return all.subset({index});
 }
 
-std::string four_digits(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
-
-std::string sizes_as_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sides;
-  for (const int64_t side : shape) sides.push_back(std::to_string(side));
-  return join(sides, "x");
-}
-
 Json range_json(const Range& range, int64_t count) {
   Json json{{"zeros", range.zeros}, {"not_finite", count - range.finite}};
   if (range.finite > 0)
@@ -186,13 +172,13 @@ std::string text_of_output(const Output& output) {
     rows.push_back({"feature", "value"});
     const auto* const numbers = output.numbers.const_data_ptr<double>();
     for (int64_t i = 0; i < output.numbers.numel(); ++i)
-      rows.push_back({std::to_string(i), four_digits(numbers[i])});
+      rows.push_back({std::to_string(i), figure_cell(numbers[i])});
     return in_columns(rows, "rr");
   }
   rows.push_back({"map", "least", "mean", "greatest", "zeros"});
   for (size_t i = 0; i < output.maps.size(); ++i) {
     const Range& range = output.maps[i].range;
-    const auto figure = [&](double value) { return range.finite == 0 ? "-" : four_digits(value); };
+    const auto figure = [&](double value) { return range.finite == 0 ? "-" : figure_cell(value); };
     rows.push_back({std::to_string(i), figure(range.least),
                     figure(range.sum / static_cast<double>(std::max<int64_t>(1, range.finite))),
                     figure(range.greatest), with_commas(range.zeros)});
@@ -231,7 +217,7 @@ int run_layer_show(const Call& call, Console& console) {
         "\n");
     return 0;
   }
-  console.print(layer.name + " (" + layer.type + ") gives " + sizes_as_text(output.numbers.sizes().vec()) +
+  console.print(layer.name + " (" + layer.type + ") gives " + sizes_cell(output.numbers.sizes().vec()) +
                 " for " + printable(sample.store().source(0)) + "\n" + text_of_output(output));
   return 0;
 }

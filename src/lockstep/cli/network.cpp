@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <tuple>
 
@@ -75,17 +76,11 @@ Shown shown_by(const Call& call) {
   return {model.network, model.input, model.classes};
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sides;
-  for (const int64_t side : shape) sides.push_back(std::to_string(side));
-  return join(sides, "x");
-}
-
 std::string input_text(const nn::NetworkInput& input) {
   if (input.time_steps > 0)
-    return shape_text({input.channels, input.time_steps}) + " (channels, time steps), " +
+    return sizes_cell(std::array{input.channels, input.time_steps}) + " (channels, time steps), " +
            with_commas(input.classes) + " classes";
-  return shape_text({input.channels, input.height, input.width}) + " (channels, height, width), " +
+  return sizes_cell(std::array{input.channels, input.height, input.width}) + " (channels, height, width), " +
          with_commas(input.classes) + " classes";
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -15,7 +14,6 @@ namespace lockstep::cli {
 namespace {
 
 constexpr size_t kBins = 40;
-constexpr const char* kFigure = "%.4g";
 
 // Of the finite numbers.
 struct Spread {
@@ -60,18 +58,6 @@ Spread spread_of(const at::Tensor& tensor) {
   return spread;
 }
 
-std::string sizes_text(const at::Tensor& tensor) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : tensor.sizes()) sizes.push_back(std::to_string(size));
-  return sizes.empty() ? "1" : join(sizes, "x");
-}
-
-std::string figure_text(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), kFigure, value);
-  return text.data();
-}
-
 Json json_of_tensor(const std::string& name, const at::Tensor& tensor) {
   const Spread spread = spread_of(tensor);
   Json json{{"name", name},
@@ -107,8 +93,8 @@ int run_weights_show(const Call& call, Console& console) {
       {"tensor", "shape", "mean", "deviation", "least", "greatest", "zeros", "not finite"}};
   for (const auto& [name, tensor] : weights->tensors) {
     const Spread spread = spread_of(tensor);
-    const auto figure = [&](double value) { return spread.finite == 0 ? "-" : figure_text(value); };
-    rows.push_back({name, sizes_text(tensor), figure(spread.mean), figure(spread.deviation),
+    const auto figure = [&](double value) { return spread.finite == 0 ? "-" : figure_cell(value); };
+    rows.push_back({name, sizes_cell(tensor.sizes()), figure(spread.mean), figure(spread.deviation),
                     figure(spread.least), figure(spread.greatest), with_commas(spread.zeros),
                     with_commas(spread.not_finite)});
   }
