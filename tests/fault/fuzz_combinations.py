@@ -224,6 +224,8 @@ class Combination:
         self.base = True
         if rng.random() < 0.7:
             o["head"] = "new"
+            if rng.random() < 0.3:
+                o["head-epochs"] = "1"
         if rng.random() < 0.7:
             o["freeze"] = FIRST_LAYERS[self.kind]
             if rng.random() < 0.5:

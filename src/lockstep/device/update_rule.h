@@ -18,6 +18,7 @@ enum class UpdateKind : int32_t { sgdm, adam, adamw, rmsprop };
 /// One step of one optimizer for every element: constants already resolved for this step.
 struct UpdateRule {
   UpdateKind kind = UpdateKind::sgdm;
+  int64_t step = 0;  ///< of the run, from 0
   double learning_rate = 0;
   double momentum = 0;
   bool nesterov = false;

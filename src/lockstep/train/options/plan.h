@@ -179,6 +179,7 @@ struct UpdatePlan {
   double lr_drop_factor = 0.1;
   int64_t lr_drop_period = 10;  ///< epochs
   int64_t warmup_steps = 0;
+  int64_t head_steps = 0;  ///< in which only fresh layers learn
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("optimizer", self.optimizer);
@@ -198,6 +199,7 @@ struct UpdatePlan {
     field("lr_drop_factor", self.lr_drop_factor);
     field("lr_drop_period", self.lr_drop_period);
     field("warmup_steps", self.warmup_steps);
+    field("head_steps", self.head_steps);
   };
 };
 

@@ -160,6 +160,8 @@ std::string update_text(const UpdatePlan& update, const PlanReasons& reasons) {
   text += shortest(update.learning_rate);
   if (reasons.rate_to_be_tested && update.rate_test_steps == 0) text += " (the run is too short for a test)";
   text += ", " + describe_detail::as_text(update.lr_schedule);
+  if (update.head_steps > 0)
+    text += ", only the new layers in the first " + with_commas(update.head_steps) + " steps";
   if (update.label_smoothing > 0) text += ", label smoothing " + shortest(update.label_smoothing);
   return text;
 }

@@ -271,6 +271,7 @@ class Preparation {
     plan_.update.rate_test_steps =
         earlier_ != nullptr ? earlier_->update.rate_test_steps : resolve_rate_test(options_, plan_.length);
     reasons_.rate_to_be_tested = options_.learning_rate.is_auto();
+    plan_.update.head_steps = options_.head_epochs * plan_.length.steps_per_epoch;
     plan_.record = resolve_record(options_, plan_.length.steps_per_epoch);
     if (plan_.exchange.averages())
       plan_.machine.read_ahead = divided_up(plan_.machine.read_ahead, plan_.step.shards);

@@ -20,15 +20,16 @@ namespace {
 constexpr double kFlopsOfMinute = 200e9 * 60;  // of --budget, whatever the machine
 constexpr double kFlopsOfSample = 6;  // for a multiplication and addition: forward, and backward twice
 constexpr int64_t kSmallGrey = 40, kSmallColour = 64, kLeastForPools = 8;  // pixels per side
-constexpr int64_t kSmallerSide = 128;
+constexpr int64_t kSmallerSide = 128, kSmallerGreySide = 48;
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
-enum class Kind { sequences, new_head, trained, tiny, small_grey, small_colour, larger };
+enum class Kind { sequences, new_head, trained, tiny, small_grey, few_grey, small_colour, larger };
 
 struct Length {
   int64_t steps;
   int64_t least_epochs;
   int64_t most_epochs;
+  int64_t samples_of_step = 0;  // with smaller mini-batches there are more steps; 0: there are not
 };
 
 // Chosen by trials that bench/results lists, and where there is none, as the reason says.
@@ -41,7 +42,9 @@ Length length_of(Kind kind, bool grey) {
     case Kind::trained:
       return {400, 4, 15};
     case Kind::small_grey:
-      return {600, 8, 40};
+      return {600, 8, 100, Options().mini_batch_size};
+    case Kind::few_grey:
+      return {600, 8, 60, Options().mini_batch_size};
     case Kind::small_colour:
       return {3500, 10, 60};
     case Kind::larger:
@@ -92,6 +95,7 @@ class Chooser {
     const auto [least, most] = std::minmax(format.height, format.width);
     if (least < kLeastForPools) return Kind::tiny;
     if (grey_ && most <= kSmallGrey) return Kind::small_grey;
+    if (grey_ && facts_.train_count < kFewImages) return Kind::few_grey;
     return !grey_ && most <= kSmallColour ? Kind::small_colour : Kind::larger;
   }
 
@@ -101,6 +105,7 @@ class Chooser {
       set("network", small ? "resnet9_small" : "resnet9",
           small ? "small colour images, and --budget is short for resnet9" : "small colour images");
     }
+    if (kind_ == Kind::few_grey) set("network", "resnet9_small", "few grey images");
     if (kind_ == Kind::sequences && !facts_.labels_time_steps && options_.weights.empty())
       set("network", "conv_classifier",
           "sequences with one class each; recurrent networks need more of them");
@@ -118,8 +123,9 @@ class Chooser {
     const int64_t side = std::min(facts_.format.height, facts_.format.width);
     switch (kind_) {
       case Kind::small_grey:
+      case Kind::few_grey:
         set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
-            "small grey images mean the same a little further to the side; they are not flipped");
+            "grey images mean the same a little further to the side; they are not flipped");
         break;
       case Kind::small_colour:
         set("augment", "flip,shift=" + std::to_string(std::max<int64_t>(1, side / 8)),
@@ -219,9 +225,12 @@ class Chooser {
   void choose_length() {
     if (!is_open("max-epochs") || !is_open("max-steps")) return choose_warmup();
     const Length length = length_of(kind_, grey_);
+    const int64_t steps = length.samples_of_step > mini_batch()
+                              ? divided_up(length.steps * length.samples_of_step, mini_batch())
+                              : length.steps;
     int64_t epochs =
-        std::clamp(divided_up(length.steps, steps_per_epoch()), length.least_epochs, length.most_epochs);
-    std::string reason = "about " + with_commas(length.steps) + " steps, from " +
+        std::clamp(divided_up(steps, steps_per_epoch()), length.least_epochs, length.most_epochs);
+    std::string reason = "about " + with_commas(steps) + " steps, from " +
                          std::to_string(length.least_epochs) + " to " + std::to_string(length.most_epochs) +
                          " epochs";
     if (options_.budget > 0) {
@@ -272,8 +281,8 @@ std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
   }
   const std::string network = default_network(facts.format).first.name();
   const int64_t side = std::max(facts.format.height, facts.format.width);
-  if (!are_few_photographs(facts.format, facts.train_count) || facts.format.channels == 1 ||
-      side <= kSmallColour || lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
+  if (!are_few_photographs(facts.format, facts.train_count) || side <= kSmallColour ||
+      lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
       !std::filesystem::exists(nn::trained_weights_of(network).path()))
     return std::nullopt;
   return RecipeValue{
@@ -286,12 +295,13 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
   const bool is_open = options.image_size == "auto" && options.network == "auto" && options.weights.empty() &&
                        options.resize_to.empty() &&
                        std::find(facts.given.begin(), facts.given.end(), "image-size") == facts.given.end();
-  if (!is_open || !are_few_photographs(format, facts.train_count) || format.channels == 1 ||
-      std::min(format.height, format.width) <= kSmallerSide)
+  const int64_t most = format.channels == 1 ? kSmallerGreySide : kSmallerSide;
+  if (!is_open || format.kind != data::SampleKind::image || facts.train_count >= kFewImages ||
+      std::min(format.height, format.width) <= most)
     return std::nullopt;
-  const std::string side = std::to_string(kSmallerSide);
+  const std::string side = std::to_string(most);
   return RecipeValue{"image-size", side + "x" + side,
-                     "few photographs and random weights; larger ones take longer and give little more"};
+                     "few images and random weights; larger ones take longer and give little more"};
 }
 
 std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options) {

@@ -43,7 +43,19 @@ TEST(Recipe, SmallGreyImagesAreShiftedAndNotFlipped) {
   EXPECT_THAT(values_for(kDigits),
               IsSupersetOf({"augment=shift=2", "batch-norm-start=mean", "nesterov=true"}));
   EXPECT_THAT(names_for(kDigits, {}), Not(testing::Contains("network")));
-  EXPECT_THAT(names_for(kDrawings, {}), Not(testing::Contains("augment")));
+}
+
+TEST(Recipe, FewGreyImagesHaveASmallNetworkAndASmallSize) {
+  EXPECT_THAT(values_for({{1, 48, 48}, 1080}), IsSupersetOf({"network=resnet9_small", "augment=shift=3"}));
+  EXPECT_TRUE(smaller_images({{}, {}, kDrawings.format, kDrawings.count, kClasses}, {}).has_value());
+  EXPECT_THAT(names_for({kDrawings.format, 50'000}, {}),
+              Not(testing::AnyOf(testing::Contains("network"), testing::Contains("augment"))));
+}
+
+TEST(Recipe, FewSamplesAreSeenMoreOften) {
+  EXPECT_THAT(values_for(kDigits), testing::Contains("max-epochs=9"));
+  EXPECT_THAT(values_for({kDigits.format, 1200}), testing::Contains("max-epochs=64"));
+  EXPECT_THAT(values_for({kDigits.format, 200}), testing::Contains("max-epochs=100"));
 }
 
 TEST(Recipe, SmallColourImagesHaveTheirNetwork) {

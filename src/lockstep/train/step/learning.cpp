@@ -1,5 +1,6 @@
 #include "lockstep/train/step/learning.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <torch/nn/module.h>
@@ -56,8 +57,8 @@ std::vector<std::string> learnables_of(const nn::Instance& instance) {
   return names;
 }
 
-std::vector<double> learning_rate_factors(const std::vector<std::string>& learnables,
-                                          const NetworkPlan& plan) {
+std::vector<RateFactor> learning_rate_factors(const std::vector<std::string>& learnables,
+                                              const NetworkPlan& plan, int64_t head_steps) {
   std::vector<Factor> factors;
   for (const std::string& layer : plan.fresh_layers) {
     factors.push_back({layer, kNewWeightFactor});
@@ -65,12 +66,18 @@ std::vector<double> learning_rate_factors(const std::vector<std::string>& learna
   }
   const size_t asked = factors.size();
   for (Factor& factor : parse_factors(plan.learning_rate_factors)) factors.push_back(std::move(factor));
-  std::vector<double> values(learnables.size(), 1.0);
+  std::vector<RateFactor> values(learnables.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool is_fresh =
+        std::any_of(plan.fresh_layers.begin(), plan.fresh_layers.end(),
+                    [&](const std::string& layer) { return nn::covers(layer, learnables[i]); });
+    if (!is_fresh) values[i].first_step = head_steps;
+  }
   for (size_t f = 0; f < factors.size(); ++f) {
     bool found = false;
     for (size_t i = 0; i < values.size(); ++i) {
       if (!nn::covers(factors[f].pattern, learnables[i])) continue;
-      values[i] = factors[f].value;
+      values[i].value = factors[f].value;
       found = true;
     }
     if (!found && f >= asked) {

@@ -30,9 +30,10 @@ std::string error_of(const std::function<void()>& work) {
   return "";
 }
 
-double factor_of(const SharedWeights& weights, const std::vector<double>& factors, const std::string& name) {
+double factor_of(const SharedWeights& weights, const std::vector<RateFactor>& factors,
+                 const std::string& name) {
   for (size_t i = 0; i < factors.size(); ++i) {
-    if (weights.slots()[i].name == name) return factors[i];
+    if (weights.slots()[i].name == name) return factors[i].value;
   }
   return -1;
 }
@@ -99,8 +100,33 @@ TEST(Learning, FactorsMultiplyTheRateOfEachElement) {
   }
   const auto moved = weights.views(before - weights.flat());
   for (size_t i = 0; i < moved.size(); ++i)
-    EXPECT_TRUE(at::allclose(moved[i], at::full_like(moved[i], 0.5 * factors[i]), 1e-4, 1e-5))
+    EXPECT_TRUE(at::allclose(moved[i], at::full_like(moved[i], 0.5 * factors[i].value), 1e-4, 1e-5))
         << weights.slots()[i].name;
+}
+
+TEST(Learning, OnlyTheNewHeadMovesInItsSteps) {
+  NetworkPlan plan = learning_plan();
+  plan.fresh_layers = {"10"};
+  const nn::Instance instance = trainable_instance(nn::find_network("digits_cnn"), plan, 0);
+  SharedWeights weights(instance, at::kFloat, at::kCPU);
+  constexpr int64_t kHeadSteps = 5;
+  const Optimizer optimizer(
+      {.kind = device::UpdateKind::sgdm}, weights,
+      rate_parts(weights, learning_rate_factors(learnables_of(instance), plan, kHeadSteps)));
+  const std::vector<float> gradient(static_cast<size_t>(weights.element_count()), 1.0F);
+  const auto moved = [&](int64_t step) {
+    const at::Tensor before = weights.flat().clone();
+    optimizer.update<float>(optimizer.rule_at(step, 0.5), weights, gradient.data(), 0,
+                            weights.element_count());
+    std::vector<std::string> names;
+    for (const auto& slot : weights.slots()) {
+      const at::Tensor change = (weights.flat() - before).narrow(0, slot.offset, slot.count);
+      if (change.ne(0).any().item<bool>()) names.push_back(slot.name);
+    }
+    return names;
+  };
+  EXPECT_THAT(moved(kHeadSteps - 1), testing::ElementsAre("10.weight", "10.bias"));
+  EXPECT_EQ(moved(kHeadSteps).size(), weights.slots().size());
 }
 
 }  // namespace

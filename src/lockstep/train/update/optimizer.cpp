@@ -24,8 +24,9 @@ device::UpdateRule rule_of(const UpdatePlan& plan) {
           .weight_decay = plan.weight_decay};
 }
 
-std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors) {
-  if (std::all_of(factors.begin(), factors.end(), [](double factor) { return factor == 1; })) return {};
+std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<RateFactor>& factors) {
+  if (std::all_of(factors.begin(), factors.end(), [](const RateFactor& own) { return own == RateFactor(); }))
+    return {};
   std::vector<RatePart> parts;
   for (size_t i = 0; i < factors.size(); ++i) {
     if (i > 0 && factors[i] != factors[i - 1]) parts.push_back({weights.slots()[i].offset, factors[i - 1]});
@@ -50,6 +51,7 @@ device::UpdateRule corrected(device::UpdateRule rule, int64_t step) {
 
 device::UpdateRule Optimizer::rule_at(int64_t step, double learning_rate) const {
   device::UpdateRule rule = corrected(rule_, step);
+  rule.step = step;
   rule.learning_rate = learning_rate;
   return rule;
 }

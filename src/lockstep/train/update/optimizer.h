@@ -10,6 +10,7 @@
 #include "lockstep/device/update_rule.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/learning.h"
 #include "lockstep/train/step/shared_weights.h"
 
 namespace lockstep::train {
@@ -20,15 +21,15 @@ device::UpdateRule rule_of(const UpdatePlan& plan);
 /// The rule with Adam's corrections for step `step` (from 0).
 device::UpdateRule corrected(device::UpdateRule rule, int64_t step);
 
-/// Elements of the flat buffers whose learning rate is multiplied by the same factor.
+/// Elements of the flat buffers with the same factor.
 struct RatePart {
   int64_t end = 0;  ///< the first element of the next part
-  double factor = 1;
+  RateFactor factor{};
 };
 
 /// One factor for each slot, with the padding after it; neighbours with the same factor in one part. Empty
-/// where all factors are 1.
-std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<double>& factors);
+/// where all factors are always 1.
+std::vector<RatePart> rate_parts(const SharedWeights& weights, const std::vector<RateFactor>& factors);
 
 /// Several threads may call update() at once for different ranges.
 class Optimizer {
@@ -46,7 +47,7 @@ class Optimizer {
     for (const RatePart& part : parts_) {
       if (part.end <= begin) continue;
       device::UpdateRule own = rule;
-      own.learning_rate *= part.factor;
+      own.learning_rate *= rule.step < part.factor.first_step ? 0 : part.factor.value;
       work(own, begin, std::min(part.end, end) - begin);
       begin = part.end;
       if (begin >= end) return;

@@ -118,8 +118,8 @@ TEST(Optimizer, EachParameterHasItsRate) {
   Options options;
   options.momentum = 0;
   options.weight_decay = 0;
-  EXPECT_TRUE(rate_parts(weights, {1, 1, 1, 1}).empty());
-  const std::vector<RatePart> parts = rate_parts(weights, {0, 0, 10, 1});
+  EXPECT_TRUE(rate_parts(weights, {{}, {}, {}, {}}).empty());
+  const std::vector<RatePart> parts = rate_parts(weights, {{0}, {0}, {10}, {1}});
   EXPECT_EQ(parts.size(), 3U) << "neighbours with one factor are one part";
   const Optimizer optimizer(test::resolved_rule(options), weights, parts);
   const at::Tensor start = weights.flat().clone(), gradient = at::ones_like(start);
