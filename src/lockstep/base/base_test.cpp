@@ -290,6 +290,14 @@ TEST(Text, Utf8IsToldFromOtherBytes) {
     EXPECT_FALSE(is_utf8(text)) << text;
 }
 
+TEST(Text, IsCutBetweenLetters) {
+  EXPECT_EQ(cut("a\xC3\xA4\xE2\x82\xAC", 2), "a\xC3\xA4");
+  EXPECT_EQ(cut("ab", 5), "ab");
+  EXPECT_EQ(cut("ab", 0), "");
+  EXPECT_EQ(shortened("\xC3\xA4\xC3\xA4\xC3\xA4", 3), "\xC3\xA4\xC3\xA4\xC3\xA4");
+  EXPECT_EQ(shortened("\xC3\xA4\xC3\xA4\xC3\xA4", 2), "\xC3\xA4\xE2\x80\xA6");
+}
+
 TEST(Text, NamesCannotSteerTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31m\nb\t\x7f\xC3\xA4"), "a?[31m b ?\xC3\xA4");
 }
