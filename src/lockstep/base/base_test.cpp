@@ -8,6 +8,7 @@
 
 #include "lockstep/base/base64.h"
 #include "lockstep/base/bounded_queue.h"
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"

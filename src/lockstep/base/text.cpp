@@ -28,9 +28,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Whether a code point of UTF-8 begins with this byte.
-bool starts(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
-
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -167,18 +164,9 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-int width_of(std::string_view text) { return static_cast<int>(std::count_if(text.begin(), text.end(), starts)); }
-
-std::string_view cut(std::string_view text, int width) {
-  size_t end = 0;
-  for (int used = 0; end < text.size(); ++end) {
-    if (starts(text[end]) && ++used > width) break;
-  }
-  return text.substr(0, end);
-}
-
-std::string shortened(std::string_view text, int width) {
-  return width_of(text) <= width ? std::string(text) : std::string(cut(text, width - 1)) + "…";
+int width_of(std::string_view text) {
+  return static_cast<int>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 std::string printable(std::string_view text) {

@@ -50,10 +50,6 @@ bool is_utf8(std::string_view text);
 /// Columns on a terminal: code points of UTF-8, which is right for all but combining and double-width
 /// characters.
 int width_of(std::string_view text);
-/// What of a text fits into that many columns, from its beginning.
-std::string_view cut(std::string_view text, int width);
-/// The same, with "…" in the last column where something is left out.
-std::string shortened(std::string_view text, int width);
 
 /// For a terminal: a blank for each end of line and tab, "?" for every other control character.
 std::string printable(std::string_view text);

@@ -8,6 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/status_line.h"

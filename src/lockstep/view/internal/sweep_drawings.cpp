@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/markup.h"
 
