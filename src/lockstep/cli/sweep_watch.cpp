@@ -263,7 +263,8 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   const int64_t mark = rows.empty() ? 0 : has(view.trial) - rows.begin();
   view.first = std::clamp(view.first, std::max<int64_t>(0, mark - shown + 1), mark);
   view.first = std::clamp<int64_t>(view.first, 0, std::max<int64_t>(0, count - shown));
-  std::vector<std::string> lines{"\033[1m" + std::string(cut(all.empty() ? "" : all.front(), width)) + "\033[0m"};
+  std::vector<std::string> lines{"\033[1m" + std::string(cut(all.empty() ? "" : all.front(), width)) +
+                                 "\033[0m"};
   for (int64_t i = view.first; i < std::min(count, view.first + shown); ++i) {
     const std::string& line = all[static_cast<size_t>(i) + 1];
     lines.push_back(i == mark ? marked(line, width) : std::string(cut(line, width)));

@@ -1,4 +1,5 @@
-// Data that several trainings of one process use: archives are opened once, images are decoded and stored once.
+// Data that several trainings of one process use: archives are opened once, images are decoded and stored
+// once.
 #pragma once
 
 #include <cstdint>

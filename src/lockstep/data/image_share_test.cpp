@@ -36,7 +36,8 @@ TEST(ImageShare, AnArchiveIsOpenedOnceUntilItChanges) {
   const lockstep::test::TemporaryFolder folder;
   const std::filesystem::path archive = folder.path() / "digits.tar";
   const auto pack = [&](const std::string& classes) {
-    const std::string command = "tar -C " + test::digits_folder().string() + " -cf " + archive.string() + " " + classes;
+    const std::string command =
+        "tar -C " + test::digits_folder().string() + " -cf " + archive.string() + " " + classes;
     ASSERT_EQ(std::system(command.c_str()), 0);
   };
   pack("0 1");

@@ -132,8 +132,8 @@ std::optional<at::Tensor> direct_linear(const at::Tensor& input, const at::Tenso
 }
 
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
-  // The smaller one of weight and input is reordered like the other: the weight once for all shards of a batch. How
-  // many these are must not matter, for the order decides the last bits.
+  // The smaller one of weight and input is reordered like the other: the weight once for all shards of a
+  // batch. How many these are must not matter, for the order decides the last bits.
   if (is_channels_last(input) &&
       kShardsTogether * ShardsTogether::samples_of_each(input.size(0)) < module.weight.size(0))
     return linear(module, input.flatten(1));

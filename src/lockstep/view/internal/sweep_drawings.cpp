@@ -56,7 +56,8 @@ void draw_axis(Drawing& drawing, const sweep::ParallelAxis& axis, double x, bool
   drawing.line(x, kAxisTop, x, kAxisTop + kAxisHeight, drawing.colours().faint, 1);
   for (const auto& [place, name] : ticks_of(axis))
     drawing.line(x - 4, down(place), x, down(place), drawing.colours().faint, 1);
-  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(axis.name, kWidestLabel), drawing.colours().ink, 13, is_result);
+  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(axis.name, kWidestLabel), drawing.colours().ink,
+                13, is_result);
 }
 
 // Its parts: a line ends where a parameter does not count, and goes on after it.
@@ -97,7 +98,7 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
   const size_t count = parallel.axes.size();
   for (size_t i = 0; i < count; ++i)
     across.push_back(count == 1 ? kPageWidth / 2
-                                : kAxisSide + static_cast<double>(i) * (kPageWidth - kAxisSide - 50) /
+                                : kAxisSide + static_cast<double>(i) * (kPageWidth - 2 * kAxisSide) /
                                                   static_cast<double>(count - 1));
   for (size_t i = parallel.lines.size(); i-- > 0;) {
     const sweep::ParallelLine& line = parallel.lines[i];
