@@ -10,6 +10,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tarfile
 import textwrap
 from pathlib import Path
 
@@ -20,6 +21,9 @@ TORCHRUN = CACHE / "peers" / "bin" / "torchrun"
 TEST_DATA = Path(os.environ.get("LOCKSTEP_TEST_DATA", ROOT / ".." / "shared" / "data")).resolve()
 # An installed bench must not write beside itself.
 WORK = ROOT / "build" / "bench" if (ROOT / "CMakeLists.txt").exists() else CACHE / "bench"
+# SqueezeNet with ImageNet's weights, of which only a new head is trained.
+NEW_HEAD = ("--network", ROOT / "examples" / "networks" / "squeezenet_deep_compression.json", "--weights",
+            TEST_DATA / "squeezenet1_0-imagenet.safetensors", "--head", "new", "--freeze", "features.*")
 # The process keeps freed blocks of up to 1 GiB, as Lockstep does, instead of returning them to the system.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 
@@ -51,6 +55,26 @@ def digits_folder():
         WORK.mkdir(parents=True, exist_ok=True)
         subprocess.run(["tar", "-xzf", str(ROOT / "data" / "digits-png.tar.gz"), "-C", str(WORK)], check=True)
         (WORK / "digits.done").touch()
+    return folder
+
+
+def extracted(work, name, place_of):
+    """The images of one of the test data's archives below a work folder, once: place_of(path in the archive, count so far
+    in its class)."""
+    folder = WORK / work / name.split(".")[0]
+    if not (folder / "done").exists():
+        counts = {}
+        with tarfile.open(TEST_DATA / name) as tar:
+            for member in sorted((member for member in tar if member.isfile()), key=lambda member: member.name):
+                path = Path(member.name)
+                if path.suffix not in (".jpg", ".png"):
+                    continue
+                key = str(path.parent)
+                counts[key] = counts.get(key, 0) + 1
+                target = folder / place_of(path, counts[key])
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(tar.extractfile(member).read())
+        (folder / "done").touch()
     return folder
 
 

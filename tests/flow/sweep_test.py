@@ -67,6 +67,11 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.check_best(one)
         self.check_other_search()
 
+    @unittest.skipUnless(runs.IS_LONG, "about a minute")
+    def test_twenty_kills(self):
+        longer = [*SEARCH, "--count", "36"]
+        self.assertEqual(self.sweep_with_kills("killed_often", longer, 20), self.sweep("calm", longer, 1))
+
     def test_one_table_of_a_gaussian_process(self):
         one = self.sweep("gp_one", GAUSSIAN, 1)
         self.assertEqual({row["state"] for row in one}, {"ended"})
@@ -143,6 +148,19 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                                 (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
             lines_shown = runs.run("sweep", "show", output, *options).splitlines()
             self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
+
+    def test_a_thousand_trials_are_listed_in_a_moment(self):
+        output = self.folder / "thousand"
+        runs.run("sweep", "--search", "random", "--count", "1000", "--trials", "4", "--metric", "loss", "--output", output,
+                 "--x", "0.5..9.5", "--y", "a,b,c", "--", "echo", "loss", "{x}")
+
+        def processor_seconds():
+            before = os.times()
+            listed = runs.run("sweep", "show", output)
+            after = os.times()
+            self.assertIn("1000 trials: 1000 ended", listed)
+            return sum(after[2:4]) - sum(before[2:4])
+        self.assertLess(min(processor_seconds() for _ in range(3)), 0.2)
 
     def test_a_restart_that_changes_later_trials(self):
         """A trial that is started again may have another result: the table is then that of a sweep that had it at

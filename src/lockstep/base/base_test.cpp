@@ -8,6 +8,7 @@
 
 #include "lockstep/base/base64.h"
 #include "lockstep/base/bounded_queue.h"
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
@@ -288,6 +289,14 @@ TEST(Text, Utf8IsToldFromOtherBytes) {
   for (const char* text :
        {"\xFF", "a\xFE", "\xC3", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"})
     EXPECT_FALSE(is_utf8(text)) << text;
+}
+
+TEST(Text, IsCutBetweenLetters) {
+  EXPECT_EQ(cut("a\xC3\xA4\xE2\x82\xAC", 2), "a\xC3\xA4");
+  EXPECT_EQ(cut("ab", 5), "ab");
+  EXPECT_EQ(cut("ab", 0), "");
+  EXPECT_EQ(shortened("\xC3\xA4\xC3\xA4\xC3\xA4", 3), "\xC3\xA4\xC3\xA4\xC3\xA4");
+  EXPECT_EQ(shortened("\xC3\xA4\xC3\xA4\xC3\xA4", 2), "\xC3\xA4\xE2\x80\xA6");
 }
 
 TEST(Text, NamesCannotSteerTheTerminal) {

@@ -8,6 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/stop_signals.h"
@@ -42,24 +43,8 @@ class RawTerminal {
   bool is_set_;
 };
 
-// The part of a line that fits.
-std::string cut(const std::string& line, int width) {
-  std::string text;
-  int used = 0;
-  for (size_t at = 0; at < line.size();) {
-    size_t end = at + 1;
-    while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) ++end;
-    const std::string letter = line.substr(at, end - at);
-    used += width_of(letter);
-    if (used > width) break;
-    text += letter;
-    at = end;
-  }
-  return text;
-}
-
 std::string marked(const std::string& line, int width) {
-  const std::string text = cut(line, width);
+  const std::string text(cut(line, width));
   return "\033[7m" + text + std::string(static_cast<size_t>(std::max(0, width - width_of(text))), ' ') +
          "\033[0m";
 }
@@ -278,10 +263,11 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   const int64_t mark = rows.empty() ? 0 : has(view.trial) - rows.begin();
   view.first = std::clamp(view.first, std::max<int64_t>(0, mark - shown + 1), mark);
   view.first = std::clamp<int64_t>(view.first, 0, std::max<int64_t>(0, count - shown));
-  std::vector<std::string> lines{"\033[1m" + cut(all.empty() ? "" : all.front(), width) + "\033[0m"};
+  std::vector<std::string> lines{"\033[1m" + std::string(cut(all.empty() ? "" : all.front(), width)) +
+                                 "\033[0m"};
   for (int64_t i = view.first; i < std::min(count, view.first + shown); ++i) {
     const std::string& line = all[static_cast<size_t>(i) + 1];
-    lines.push_back(i == mark ? marked(line, width) : cut(line, width));
+    lines.push_back(i == mark ? marked(line, width) : std::string(cut(line, width)));
   }
   const std::string order = "sorted by " + view.rows.sort +
                             (view.rows.filter.empty() ? "" : ", filter " + quote(view.rows.filter)) +
@@ -289,13 +275,13 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
                                                  std::to_string(std::min(count, view.first + shown)) +
                                                  " of " + std::to_string(count)
                                            : "");
-  lines.push_back(cut(sweep_counts_text(table) + "; " + order, width));
+  lines.emplace_back(cut(sweep_counts_text(table) + "; " + order, width));
   if (!view.prompt.empty()) {
-    lines.push_back(cut(view.prompt + printable(view.typed) + "▏", width));
+    lines.emplace_back(cut(view.prompt + printable(view.typed) + "▏", width));
   } else {
-    lines.push_back(cut(printable(view.message), width));
+    lines.emplace_back(cut(printable(view.message), width));
   }
-  lines.push_back("\033[2m" + cut(kKeys, width) + "\033[0m");
+  lines.push_back("\033[2m" + std::string(cut(kKeys, width)) + "\033[0m");
   return lines;
 }
 

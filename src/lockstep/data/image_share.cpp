@@ -1,6 +1,9 @@
 #include "lockstep/data/image_share.h"
 
 #include <algorithm>
+#include <optional>
+#include <sys/stat.h>
+#include <tuple>
 
 namespace lockstep::data {
 namespace {
@@ -18,6 +21,54 @@ int64_t bytes_of(const std::vector<std::weak_ptr<const ImageSet>>& sets) {
 }
 
 }  // namespace
+
+struct ImageShare::OpenedFile {
+  // The file that a path names or goes into, and what changes if it is written again.
+  struct Version {
+    std::filesystem::path file{};
+    ino_t inode = 0;
+    off_t bytes = 0;
+    int64_t seconds = 0, nanoseconds = 0;
+
+    bool operator==(const Version&) const = default;
+  };
+
+  static std::optional<Version> version_of(std::filesystem::path path) {
+    for (; path.has_relative_path(); path = path.parent_path()) {
+      struct stat found {};
+      if (::stat(path.c_str(), &found) != 0) continue;
+      if (!S_ISREG(found.st_mode)) return std::nullopt;
+      return Version{path, found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+    }
+    return std::nullopt;
+  }
+
+  bool is(const Version& other, const std::filesystem::path& asked, const SourceOptions& with) const {
+    const auto parts = [](const SourceOptions& one) {
+      return std::tie(one.labels, one.on_bad_sample, one.classes, one.unlabelled);
+    };
+    return version == other && path == asked && parts(options) == parts(with);
+  }
+
+  Version version;
+  std::filesystem::path path;  // also within an archive
+  SourceOptions options;
+  Source source;
+};
+
+Source ImageShare::open_source(const std::filesystem::path& path, const SourceOptions& options) {
+  constexpr size_t kKept = 3;  // of a training: its data, held-out data and test data
+  const auto version = OpenedFile::version_of(path);
+  if (!version) return data::open_source(path, options);
+  const std::lock_guard lock(files_mutex_);  // held while it is read: others need the same file
+  for (const auto& file : files_) {
+    if (file->is(*version, path, options)) return file->source;
+  }
+  Source source = data::open_source(path, options);
+  if (files_.size() == kKept) files_.erase(files_.begin());
+  files_.push_back(std::make_shared<const OpenedFile>(OpenedFile{*version, path, options, source}));
+  return source;
+}
 
 std::shared_ptr<const ImageSet> ImageShare::open(const Dataset& dataset, const ImageFormat& format,
                                                  int64_t most_bytes,

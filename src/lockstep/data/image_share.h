@@ -1,12 +1,15 @@
-// Images that several trainings of one process use at the same time: decoded once, and stored once.
+// Data that several trainings of one process use: archives are opened once, images are decoded and stored
+// once.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "lockstep/data/image_set.h"
+#include "lockstep/data/sources.h"
 
 namespace lockstep::data {
 
@@ -23,6 +26,10 @@ class ImageShare {
   /// Whether open() would now return a set that keeps its images.
   bool keeps(const Dataset& dataset, const ImageFormat& format, int64_t most_bytes) const;
 
+  /// open_source. The last files (archives) are kept, each as long as it has its size and time of change: to
+  /// list a compressed archive, all of it is read.
+  Source open_source(const std::filesystem::path& path, const SourceOptions& options);
+
   /// Maximum memory for the sets in use, in bytes.
   int64_t kept_bytes() const;
 
@@ -30,8 +37,12 @@ class ImageShare {
   std::shared_ptr<const ImageSet> find(const Dataset& dataset, const ImageFormat& format) const;
   int64_t room(int64_t most_bytes) const;
 
+  struct OpenedFile;
+
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<const ImageSet>> sets_;
+  std::mutex files_mutex_;
+  std::vector<std::shared_ptr<const OpenedFile>> files_;  // the oldest first
 };
 
 }  // namespace lockstep::data

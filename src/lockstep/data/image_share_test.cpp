@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_reads.h"
@@ -29,6 +30,26 @@ TEST(ImageShare, EqualFoldersAndFormatsHaveOneSetWhileSomebodyUsesIt) {
   EXPECT_EQ(share.kept_bytes(), 10000 * 64);
   second = nullptr;
   EXPECT_EQ(share.kept_bytes(), 0);
+}
+
+TEST(ImageShare, AnArchiveIsOpenedOnceUntilItChanges) {
+  const lockstep::test::TemporaryFolder folder;
+  const std::filesystem::path archive = folder.path() / "digits.tar";
+  const auto pack = [&](const std::string& classes) {
+    const std::string command =
+        "tar -C " + test::digits_folder().string() + " -cf " + archive.string() + " " + classes;
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  };
+  pack("0 1");
+  ImageShare share;
+  const Dataset first = share.open_source(archive, {}).dataset;
+  EXPECT_EQ(first.size(), 2000);
+  EXPECT_EQ(&share.open_source(archive, {}).dataset.store(), &first.store());
+  EXPECT_NE(&share.open_source(archive, {.labels = Labels::top}).dataset.store(), &first.store());
+  pack("0 1 2");
+  EXPECT_EQ(share.open_source(archive, {}).dataset.size(), 3000);
+  std::filesystem::remove(archive);
+  EXPECT_THROW((void)share.open_source(archive, {}), Error);
 }
 
 TEST(ImageShare, AllSetsTogetherKeepNoMoreThanAllowed) {

@@ -22,6 +22,7 @@ using torch::autograd::variable_list;
 // Above both limits, the engine's matrix product uses the caches better.
 constexpr int64_t kFewOutputs = 32;
 constexpr int64_t kFewImages = 16;
+constexpr int64_t kShardsTogether = 4;  // that a worker mostly computes in one batch; 32 shards and 8 workers
 
 kernels::LinearShape shape_of(const at::Tensor& input, const at::Tensor& weight) {
   return {input.size(0), weight.size(1), weight.size(0), ShardsTogether::count()};
@@ -131,8 +132,10 @@ std::optional<at::Tensor> direct_linear(const at::Tensor& input, const at::Tenso
 }
 
 at::Tensor linear(torch::nn::LinearImpl& module, const at::Tensor& input) {
-  // The smaller one of weight and input is reordered like the other.
-  if (is_channels_last(input) && ShardsTogether::samples_of_each(input.size(0)) < module.weight.size(0))
+  // The smaller one of weight and input is reordered like the other: the weight once for all shards of a
+  // batch. How many these are must not matter, for the order decides the last bits.
+  if (is_channels_last(input) &&
+      kShardsTogether * ShardsTogether::samples_of_each(input.size(0)) < module.weight.size(0))
     return linear(module, input.flatten(1));
   if (const auto output = if_fits(input, module.weight, module.bias, /*own_layer=*/true)) return *output;
   ShardsTogether::mix();

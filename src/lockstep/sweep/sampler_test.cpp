@@ -176,5 +176,23 @@ TEST(Tpe, FindsTheBottomOfABowl) {
   EXPECT_LT(best, 0.1);
 }
 
+// It keeps trials sorted. Some are missing later, as those that fail, and one has another point than before.
+TEST(Tpe, ASuggestionDependsOnlyOnWhatItIsShown) {
+  Space space = mixed_space();
+  space.add("w", "0.0..1.0:when=c=a|b");
+  const auto used = make_tpe_sampler(space, 1);
+  std::vector<Observation> observations;
+  for (int64_t trial = 0; trial < 60; ++trial) {
+    const Point point = used->suggest(trial, observations);
+    const auto state = trial % 7 == 3 ? Observation::State::pending : Observation::State::ended;
+    observations.push_back({trial, point, state, std::round(10 * point[0]) + point[2], 1});
+    if (trial == 30) observations.erase(observations.begin() + 12);
+    if (trial == 45) observations[20].point = observations[21].point;
+    const Point expected = make_tpe_sampler(space, 1)->suggest(trial + 1, observations);
+    EXPECT_THAT(used->suggest(trial + 1, observations),
+                testing::Pointwise(testing::NanSensitiveDoubleEq(), expected));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::sweep

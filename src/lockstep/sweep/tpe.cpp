@@ -7,6 +7,7 @@
 
 #include "lockstep/base/seed.h"
 #include "lockstep/sweep/internal/parzen.h"
+#include "lockstep/sweep/internal/sorted_trials.h"
 #include "lockstep/sweep/sampler.h"
 
 namespace lockstep::sweep {
@@ -63,6 +64,7 @@ class TpeSampler : public Sampler {
     if (told < kStartupTrials) return point;
     Random random(seed_of({seed_, static_cast<uint64_t>(trial), 3}));
     const Halves halves = halves_of(observations);
+    sorted_.take(observations);
     if (!together_.empty()) choose(together_, halves, random, point);
     for (size_t i = 0; i < space_.size(); ++i) {
       const Parameter& parameter = space_.parameters()[i];
@@ -79,18 +81,22 @@ class TpeSampler : public Sampler {
   }
 
  private:
+  // Of the observations that have all of these parameters.
   Parzen estimator(const std::vector<size_t>& which,
                    const std::vector<const Observation*>& observations) const {
     std::vector<Parameter> parameters;
     for (const size_t i : which) parameters.push_back(space_.parameters()[i]);
+    std::vector<const Observation*> whole;
     std::vector<std::vector<double>> values;
     for (const Observation* one : observations) {
       std::vector<double> row;
+      row.reserve(which.size());
       for (const size_t i : which) row.push_back(one->point[i]);
-      if (std::none_of(row.begin(), row.end(), [](double value) { return std::isnan(value); }))
-        values.push_back(std::move(row));
+      if (std::any_of(row.begin(), row.end(), [](double value) { return std::isnan(value); })) continue;
+      whole.push_back(one);
+      values.push_back(std::move(row));
     }
-    return {std::move(parameters), values};
+    return {std::move(parameters), values, sorted_.orders_of(whole, which)};
   }
 
   void choose(const std::vector<size_t>& which, const Halves& halves, Random& random, Point& point) const {
@@ -110,6 +116,7 @@ class TpeSampler : public Sampler {
   uint64_t seed_;
   std::unique_ptr<Sampler> random_;
   std::vector<size_t> together_;
+  SortedTrials sorted_;
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ std::string head(const SweepPage& page) {
   std::string figures;
   if (const Row* best = table.best())
     figures +=
-        figure("best " + table.spec.metric(), result_of(*best), "trial " + std::to_string(best->trial));
+        figure(table.spec.metric(), result_of(*best), "trial " + std::to_string(best->trial) + ", the best");
   figures += figure("trials", with_commas(static_cast<int64_t>(table.rows.size())), states_text(table));
   figures += figure("time of all trials", as_duration(seconds), with_commas(steps) + " steps");
   const sweep::SweepOptions& options = table.spec.options;

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/status_line.h"
@@ -44,17 +45,7 @@ Line curve_of(const History& history, int width, bool colour) {
   return line.add(text, Tint::train);
 }
 
-std::string shortened(const std::string& name) {
-  const std::string clean = printable(name);
-  if (width_of(clean) <= kWidestName) return clean;
-  std::string kept;
-  for (const char character : clean) {
-    const bool starts = (static_cast<unsigned char>(character) & 0xC0) != 0x80;
-    if (starts && width_of(kept) == kWidestName - 1) break;
-    kept += character;
-  }
-  return kept + "…";
-}
+std::string shown_name(const std::string& name) { return shortened(printable(name), kWidestName); }
 
 // "epoch 3/8  loss 0.0812  accuracy 0.9751  held-out accuracy 0.9700"
 std::string in_words(const History& history) {
@@ -101,14 +92,14 @@ struct Trials::State {
     const auto found = std::find_if(running.begin(), running.end(),
                                     [&](const ShownTrial& trial) { return trial.name == name; });
     if (found != running.end()) return *found;
-    name_width = std::max(name_width, width_of(shortened(name)));
+    name_width = std::max(name_width, width_of(shown_name(name)));
     running.push_back({name, {}});
     return running.back();
   }
 
   Line head(const ShownTrial& trial) const {
     Line line(terminal.colour());
-    return line.add(padded_right(shortened(trial.name), name_width), Tint::strong).space(2);
+    return line.add(padded_right(shown_name(trial.name), name_width), Tint::strong).space(2);
   }
 
   Line with_curve(const ShownTrial& trial) const {

@@ -12,6 +12,10 @@ namespace {
 
 double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
+// What is farther away is lost when it is taken from 1.
+constexpr double kFar = 8.5;
+double tail_below(double x) { return x < -kFar ? 0 : normal_cdf(x); }
+
 double normal_quantile(double share) { return -std::numbers::sqrt2 * boost::math::erfc_inv(2 * share); }
 
 // log(exp(p) - exp(q)) for p >= q.
@@ -35,7 +39,7 @@ double log_normal_mass(double a, double b) {
   if (!(a < b)) return -std::numeric_limits<double>::infinity();
   if (b <= 0) return log_difference(log_normal_cdf(b), log_normal_cdf(a));
   if (a > 0) return log_difference(log_normal_cdf(-a), log_normal_cdf(-b));
-  return std::log1p(-normal_cdf(a) - normal_cdf(-b));
+  return a < -kFar && b > kFar ? 0 : std::log1p(-tail_below(a) - tail_below(-b));
 }
 
 double normal_between(double a, double b, double place) {

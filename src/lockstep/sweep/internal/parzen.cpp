@@ -11,6 +11,7 @@ namespace lockstep::sweep {
 namespace {
 
 constexpr size_t kFullWeights = 25;
+constexpr double kNegligible = -50;  // the logarithm of a share that is lost when it is added to 1
 
 // A ramp up to the newest 25 observations, then 1, and 1 for the prior.
 std::vector<double> weights_of(size_t count) {
@@ -29,12 +30,17 @@ std::vector<double> weights_of(size_t count) {
 
 double half_step(const Parameter& parameter) { return parameter.kind == ParameterKind::integer ? 0.5 : 0; }
 
-// The distance of each value to the farther one of its neighbours.
-std::vector<double> neighbour_distances(const std::vector<double>& values, double low, double high) {
-  const size_t count = values.size();
-  std::vector<size_t> order(count);
+std::vector<size_t> order_of(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  return order;
+}
+
+// The distance of each value to the farther one of its neighbours.
+std::vector<double> neighbour_distances(const std::vector<double>& values, const std::vector<size_t>& order,
+                                        double low, double high) {
+  const size_t count = values.size();
   std::vector<double> distances(count);
   for (size_t i = 0; i < count; ++i) {
     const double here = values[order[i]];
@@ -49,7 +55,8 @@ std::vector<double> neighbour_distances(const std::vector<double>& values, doubl
 
 }  // namespace
 
-Parzen::Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<double>>& observations)
+Parzen::Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<double>>& observations,
+               const ValueOrders& orders)
     : weights_(weights_of(observations.size())) {
   const size_t kernels = weights_.size();
   for (const double weight : weights_) log_weights_.push_back(std::log(weight));
@@ -57,8 +64,9 @@ Parzen::Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<
     Column column{.parameter = std::move(parameters[i])};
     if (column.parameter.is_number()) {
       std::vector<double> values;
+      values.reserve(observations.size());
       for (const auto& observation : observations) values.push_back(observation[i]);
-      fill_number(column, values);
+      fill_number(column, values, orders.empty() ? order_of(values) : orders[i]);
     } else {
       for (const auto& observation : observations)
         column.choices.push_back(static_cast<size_t>(observation[i]));
@@ -71,23 +79,29 @@ Parzen::Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<
   }
 }
 
-void Parzen::fill_number(Column& column, const std::vector<double>& values) const {
+void Parzen::fill_number(Column& column, const std::vector<double>& values,
+                         const std::vector<size_t>& order) const {
   const Parameter& parameter = column.parameter;
   const double half = half_step(parameter);
   const auto scaled = [&](double value) { return parameter.log ? std::log(value) : value; };
   column.low = scaled(parameter.low - half);
   column.high = scaled(parameter.high + half);
   const double range = column.high - column.low;
+  for (std::vector<double>* one : {&column.mu, &column.precision, &column.log_constant})
+    one->reserve(weights_.size());
   for (const double value : values) column.mu.push_back(scaled(value));
-  column.sigma = neighbour_distances(column.mu, column.low, column.high);
+  column.sigma = neighbour_distances(column.mu, order, column.low, column.high);
   const double least = range / std::min(100.0, 1.0 + static_cast<double>(weights_.size()));
   for (double& sigma : column.sigma) sigma = std::clamp(sigma, least, range);
   column.mu.push_back(0.5 * (column.low + column.high));
   column.sigma.push_back(range);
+  const double log_least = std::log(least);
   for (size_t k = 0; k < column.mu.size(); ++k) {
     const double mu = column.mu[k], sigma = column.sigma[k];
+    column.precision.push_back(1 / sigma);
     double constant = -log_normal_mass((column.low - mu) / sigma, (column.high - mu) / sigma);
-    if (half == 0) constant -= std::log(sigma) + 0.5 * std::log(2 * std::numbers::pi);
+    if (half == 0)
+      constant -= (sigma == least ? log_least : std::log(sigma)) + 0.5 * std::log(2 * std::numbers::pi);
     column.log_constant.push_back(constant);
   }
 }
@@ -142,9 +156,12 @@ void Parzen::add_log_densities(const Column& column, double value, std::vector<d
     return;
   }
   const double scaled = parameter.log ? std::log(value) : value;
+  const double *mu = column.mu.data(), *precision = column.precision.data(),
+               *constant = column.log_constant.data();
+  double* const sum = sums.data();
   for (size_t k = 0; k < kernels; ++k) {
-    const double z = (scaled - column.mu[k]) / column.sigma[k];
-    sums[k] += column.log_constant[k] - 0.5 * z * z;
+    const double z = (scaled - mu[k]) * precision[k];
+    sum[k] += constant[k] - 0.5 * z * z;
   }
 }
 
@@ -155,7 +172,9 @@ std::vector<double> Parzen::log_densities(const std::vector<std::vector<double>>
     for (size_t i = 0; i < columns_.size(); ++i) add_log_densities(columns_[i], point[i], sums);
     const double most = *std::max_element(sums.begin(), sums.end());
     double sum = 0;
-    for (const double one : sums) sum += std::exp(one - most);
+    for (const double one : sums) {
+      if (one - most > kNegligible) sum += std::exp(one - most);
+    }
     densities.push_back(std::isinf(most) ? most : most + std::log(sum));
   }
   return densities;

@@ -3,7 +3,6 @@
 // options.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "lockstep/base/seed.h"
@@ -11,11 +10,17 @@
 
 namespace lockstep::sweep {
 
+/// For each parameter that is a number the observations by their values, the earlier one first of equal
+/// values.
+using ValueOrders = std::vector<std::vector<size_t>>;
+
 class Parzen {
  public:
   /// observations: a value of each of the parameters, in the order of the trials. The last 25 count fully,
-  /// earlier ones less.
-  Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<double>>& observations);
+  /// earlier ones less. orders: of the observations, from a caller that knows them; empty: they are sorted
+  /// here.
+  Parzen(std::vector<Parameter> parameters, const std::vector<std::vector<double>>& observations,
+         const ValueOrders& orders = {});
 
   std::vector<double> sample(Random& random) const;
   /// The logarithms of the density at these points.
@@ -27,11 +32,12 @@ class Parzen {
     Parameter parameter;
     double low = 0, high = 0;            // of the normals, logarithms where the parameter is logarithmic
     std::vector<double> mu{}, sigma{};   // of a number
+    std::vector<double> precision{};     // of a number: 1 / sigma
     std::vector<double> log_constant{};  // of a number: what does not depend on the point
     std::vector<size_t> choices{};       // of choices: the observed one
     double own_share = 0, other_share = 0;
   };
-  void fill_number(Column& column, const std::vector<double>& values) const;
+  void fill_number(Column& column, const std::vector<double>& values, const std::vector<size_t>& order) const;
   void add_log_densities(const Column& column, double value, std::vector<double>& sums) const;
   double sample(const Column& column, size_t kernel, Random& random) const;
 

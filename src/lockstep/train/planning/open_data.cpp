@@ -1,6 +1,7 @@
 #include "lockstep/train/planning/open_data.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/mini_batch_stream.h"
@@ -13,14 +14,16 @@ constexpr int64_t kLeastForArchive = 64 << 20;  // bytes
 
 class DataOpener {
  public:
-  DataOpener(const Options& options, int64_t most_memory)
-      : options_(options), most_memory_(std::max(most_memory, kLeastForArchive)) {}
+  DataOpener(const Options& options, std::shared_ptr<data::ImageShare> share, int64_t most_memory)
+      : options_(options),
+        share_(share != nullptr ? std::move(share) : std::make_shared<data::ImageShare>()),
+        most_memory_(std::max(most_memory, kLeastForArchive)) {}
 
   data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
-    data::Source source = data::open_source(path, {.labels = options_.labels,
-                                                   .on_bad_sample = options_.on_bad_sample,
-                                                   .classes = classes,
-                                                   .most_memory = most_memory_});
+    const data::Source source = share_->open_source(path, {.labels = options_.labels,
+                                                           .on_bad_sample = options_.on_bad_sample,
+                                                           .classes = classes,
+                                                           .most_memory = most_memory_});
     opened_.skipped.insert(opened_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (opened_.kind.empty()) opened_.kind = source.kind;
     return source.dataset;
@@ -37,6 +40,7 @@ class DataOpener {
 
  private:
   const Options& options_;
+  const std::shared_ptr<data::ImageShare> share_;
   const int64_t most_memory_;
   OpenedData opened_;
 };
@@ -44,7 +48,7 @@ class DataOpener {
 }  // namespace
 
 OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory) {
-  DataOpener opener(options, most_memory);
+  DataOpener opener(options, request.images, most_memory);
   OpenedData& opened = opener.opened();
   Datasets& sets = opened.sets;
   if (request.stream != nullptr) {

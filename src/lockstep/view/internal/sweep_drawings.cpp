@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/markup.h"
 
@@ -23,11 +24,7 @@ constexpr double kSmallHeight = 24;
 constexpr double kTopShare = 0.1;
 constexpr size_t kMostChoiceNames = 20;
 constexpr size_t kMostDots = 30;
-constexpr size_t kLongestName = 22;
-
-std::string shortened(const std::string& name) {
-  return name.size() <= kLongestName ? name : name.substr(0, kLongestName - 1) + "…";
-}
+constexpr int kWidestLabel = 22;
 
 // Where the value of a place lies on an axis of numbers.
 double value_at(const sweep::ParallelAxis& axis, double place) {
@@ -45,7 +42,7 @@ std::vector<std::pair<double, std::string>> ticks_of(const sweep::ParallelAxis& 
   } else if (axis.choices.size() <= kMostChoiceNames) {
     const auto count = static_cast<double>(axis.choices.size());
     for (size_t i = 0; i < axis.choices.size(); ++i)
-      ticks.emplace_back((static_cast<double>(i) + 0.5) / count, shortened(axis.choices[i]));
+      ticks.emplace_back((static_cast<double>(i) + 0.5) / count, shortened(axis.choices[i], kWidestLabel));
   }
   return ticks;
 }
@@ -59,7 +56,8 @@ void draw_axis(Drawing& drawing, const sweep::ParallelAxis& axis, double x, bool
   drawing.line(x, kAxisTop, x, kAxisTop + kAxisHeight, drawing.colours().faint, 1);
   for (const auto& [place, name] : ticks_of(axis))
     drawing.line(x - 4, down(place), x, down(place), drawing.colours().faint, 1);
-  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(axis.name), drawing.colours().ink, 13, is_result);
+  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(axis.name, kWidestLabel), drawing.colours().ink,
+                13, is_result);
 }
 
 // Its parts: a line ends where a parameter does not count, and goes on after it.
@@ -100,7 +98,7 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
   const size_t count = parallel.axes.size();
   for (size_t i = 0; i < count; ++i)
     across.push_back(count == 1 ? kPageWidth / 2
-                                : kAxisSide + static_cast<double>(i) * (kPageWidth - kAxisSide - 50) /
+                                : kAxisSide + static_cast<double>(i) * (kPageWidth - 2 * kAxisSide) /
                                                   static_cast<double>(count - 1));
   for (size_t i = parallel.lines.size(); i-- > 0;) {
     const sweep::ParallelLine& line = parallel.lines[i];
