@@ -17,6 +17,7 @@
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/jobs/attempt_error.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/follower.h"
@@ -223,7 +224,8 @@ int run_job_fetch(const Call& call, Console& console) {
   const fs::path to = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + paths.id());
   if (view.attempt == 0)
     throw Error(ErrorCode::not_found, "job " + paths.id() + " has not begun", "lockstep jobs");
-  int64_t files = copy_in(paths.diary(view.attempt), to / "diary") + copy_in(paths.files(view.attempt), to);
+  int64_t files = copy_in(paths.diary(view.attempt), to / "diary") + copy_in(paths.files(view.attempt), to) +
+                  copy_in(paths.attempt_folder(view.attempt) / jobs::kErrorFile, to / jobs::kErrorFile);
   const auto values = jobs::JobStore(paths, view.attempt).values();
   if (!values.empty()) {
     make_folders(to);

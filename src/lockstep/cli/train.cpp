@@ -1,5 +1,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/bounded_ending.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/downloading.h"
 #include "lockstep/cli/failure.h"
@@ -79,33 +80,14 @@ train::Result train_folds(const train::TrainingRequest& request, const train::Op
   return last;
 }
 
-}  // namespace
-
-int run_train(const Call& call, Console& console) {
-  const auto [options, given] = training_options(call);
-  if (!call.launch) offer_pretrained(options, console);
-  const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
-  const bool told_by_progress = console.is_terminal();
-  StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
-                      call.launch ? AtSecond::go_on : AtSecond::die,
-                      call.launch ? AtFirst::die : AtFirst::stop);  // waiting for other ranks may take long
-  const std::unique_ptr<comm::Communicator> group =
-      call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
-  signals.stop_at_first();
-  train::TrainingRequest request;
-  request.comm = group.get();
-  request.ranks_here = call.launch ? call.launch->local_size : 1;
-  request.rank_here = call.launch ? call.launch->local_rank : 0;
-  request.needs_gpus = call.launch && call.launch->needs_gpus;
-  request.folder = call.words.front();
-  request.given = given;
-  request.console = is_first;
-  request.stop = signals.token();
+// The exit status.
+int train_and_tell(const Call& call, const train::TrainingRequest& request, const train::Options& options,
+                   const StopSignals& signals, Console& console) {
   try {
     const bool has_folds = is_cross_validation(options);
     const train::Result result =
         has_folds ? train_folds(request, options, console) : train::fit(request, options);
-    if (!is_first)
+    if (!request.console)
       return result.reason == train::EndReason::stopped ? status_after_stop(signals.signal(), call) : 0;
     if (result.reason == train::EndReason::stopped)
       return after_stop(result, call, signals.signal(), console);
@@ -129,6 +111,31 @@ int run_train(const Call& call, Console& console) {
     console.note(failure_text(error));
     return kSignalStatus + signals.signal();
   }
+}
+
+}  // namespace
+
+int run_train(const Call& call, Console& console) {
+  const auto [options, given] = training_options(call);
+  if (!call.launch) offer_pretrained(options, console);
+  const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
+  const bool told_by_progress = console.is_terminal();
+  StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
+                      call.launch ? AtSecond::go_on : AtSecond::die,
+                      call.launch ? AtFirst::die : AtFirst::stop);  // waiting for other ranks may take long
+  const std::unique_ptr<comm::Communicator> group =
+      call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
+  signals.stop_at_first();
+  train::TrainingRequest request;
+  request.comm = group.get();
+  request.ranks_here = call.launch ? call.launch->local_size : 1;
+  request.rank_here = call.launch ? call.launch->local_rank : 0;
+  request.needs_gpus = call.launch && call.launch->needs_gpus;
+  request.folder = call.words.front();
+  request.given = given;
+  request.console = is_first;
+  request.stop = signals.token();
+  return with_bounded_ending(call, [&] { return train_and_tell(call, request, options, signals, console); });
 }
 
 }  // namespace lockstep::cli

@@ -45,6 +45,9 @@ constexpr int64_t kLongestRefusal = 4096;  // bytes that srun writes when it sta
 constexpr std::chrono::seconds kOrphanLimit{120};
 constexpr std::chrono::seconds kRequeueLimit{60};
 constexpr std::chrono::milliseconds kLookInterval{500};
+constexpr std::chrono::seconds kRunLookInterval{2};
+// A rank leaves by itself some seconds after its work (cli/bounded_ending.h), unless it cannot run at all.
+constexpr std::chrono::seconds kOutlivedLimit{20};
 
 // Of an array the id of the element.
 std::string own_id() {
@@ -87,7 +90,8 @@ sigset_t watched_signals() {
 // The step of Slurm in which the ranks run.
 class Step {
  public:
-  Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt) : paths_(paths), attempt_(attempt) {
+  Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt)
+      : paths_(paths), run_(spec.run_folder), attempt_(attempt) {
     const sigset_t signals = watched_signals();
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -131,13 +135,31 @@ class Step {
         say("a later attempt began; this one ends");
         ::kill(-process_, SIGKILL);
       }
+      if (!has_outlived_run_ && is_run_long_over()) {
+        has_outlived_run_ = true;
+        say("the run is over, and ranks that do not end are left");
+        ::kill(-process_, SIGKILL);
+      }
     }
   }
 
   int signal() const { return signal_; }  ///< that asked for the end; 0: none
   bool is_fenced() const { return is_fenced_; }
+  bool has_outlived_run() const { return has_outlived_run_; }
 
  private:
+  bool is_run_long_over() {
+    if (run_.empty() || Clock::now() < next_look_) return false;
+    next_look_ = Clock::now() + kRunLookInterval;
+    try {
+      if (!record::holds_run(run_) || record::state_of(run_).state != record::RunState::ended) return false;
+    } catch (const Error&) {  // the disk is away for a while
+      return false;
+    }
+    if (!run_ended_) run_ended_ = Clock::now();
+    return Clock::now() - *run_ended_ > kOutlivedLimit;
+  }
+
   void read_signals(const std::string& id, const Say& say) {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
@@ -154,11 +176,15 @@ class Step {
   }
 
   const JobPaths paths_;
+  const fs::path run_;  // empty: none
   const int64_t attempt_;
   Descriptor signals_;
   pid_t process_ = -1;
   int signal_ = 0;
   bool is_fenced_ = false;
+  bool has_outlived_run_ = false;
+  std::optional<Clock::time_point> run_ended_;
+  Clock::time_point next_look_{};
 };
 
 bool was_cancelled(const JobPaths& paths, const std::string& id) {
@@ -177,6 +203,7 @@ bool was_run_stopped(const JobSpec& spec, bool by_signal) {
 }
 
 AttemptEnd end_of(const JobSpec& spec, const Step& step, int status) {
+  if (step.has_outlived_run()) return AttemptEnd::ended;
   const bool by_signal = step.signal() != 0;
   if (status == 0) {
     const bool is_run = !spec.run_folder.empty();
