@@ -23,7 +23,10 @@
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/internal/owner.h"
 #include "lockstep/jobs/attempt_error.h"
+#include "lockstep/jobs/fetched_files.h"
 #include "lockstep/jobs/job_folder.h"
+#include "lockstep/jobs/job_run.h"
+#include "lockstep/jobs/local_attempt.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/run_folder.h"
@@ -63,7 +66,7 @@ std::string own_id() {
 // Ranks of an earlier attempt may still run on a machine that Slurm has given up. They hold the run, and end
 // when the run is asked to stop.
 void wait_for_orphans(const JobSpec& spec, const Say& say) {
-  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return;
+  if (spec.run_folder.empty() || !jobs::has_begun(spec.run_folder)) return;
   const auto end = Clock::now() + kOrphanLimit;
   bool asked = false;
   while (true) {
@@ -74,7 +77,8 @@ void wait_for_orphans(const JobSpec& spec, const Say& say) {
       if (error.code() != ErrorCode::io || Clock::now() > end) throw;
       if (!asked) say("an earlier attempt still writes to the run, and is asked to stop: " + error.message());
     }
-    if (!asked) record::make_request(spec.run_folder, {.from = "a later attempt"});
+    const auto runs = jobs::runs_in(spec.run_folder);
+    if (!asked && !runs.empty()) record::make_request(runs.back(), {.from = "a later attempt"});
     asked = true;
     std::this_thread::sleep_for(kLookInterval);
   }
@@ -91,7 +95,7 @@ sigset_t watched_signals() {
 class Step {
  public:
   Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt)
-      : paths_(paths), run_(spec.run_folder), attempt_(attempt) {
+      : paths_(paths), spec_(spec), attempt_(attempt) {
     const sigset_t signals = watched_signals();
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -149,10 +153,10 @@ class Step {
 
  private:
   bool is_run_long_over() {
-    if (run_.empty() || Clock::now() < next_look_) return false;
+    if (spec_.run_folder.empty() || Clock::now() < next_look_) return false;
     next_look_ = Clock::now() + kRunLookInterval;
     try {
-      if (!record::holds_run(run_) || record::state_of(run_).state != record::RunState::ended) return false;
+      if (!jobs::have_runs_ended(spec_)) return false;
     } catch (const Error&) {  // the disk is away for a while
       return false;
     }
@@ -176,7 +180,7 @@ class Step {
   }
 
   const JobPaths paths_;
-  const fs::path run_;  // empty: none
+  const JobSpec& spec_;
   const int64_t attempt_;
   Descriptor signals_;
   pid_t process_ = -1;
@@ -197,9 +201,9 @@ bool was_cancelled(const JobPaths& paths, const std::string& id) {
 // A run that somebody asked to stop (lockstep stop) is over; one that a signal stopped made room. Slurm may
 // send the signal to the ranks alone.
 bool was_run_stopped(const JobSpec& spec, bool by_signal) {
-  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return by_signal;
-  const record::StateOfRun found = record::state_of(spec.run_folder);
-  return found.state == record::RunState::stopped && !found.reason.ends_with("asked for it");
+  const auto found = jobs::state_of_runs(spec);
+  if (!found) return by_signal;
+  return found->state == record::RunState::stopped && !found->reason.ends_with("asked for it");
 }
 
 AttemptEnd end_of(const JobSpec& spec, const Step& step, int status) {
@@ -223,7 +227,7 @@ std::string reason_of(const AttemptResult& result, int signal) {
     case AttemptEnd::lost:
       return "ranks were killed or lost (status " + std::to_string(result.status) + ")";
     case AttemptEnd::cancelled:
-      return "cancelled";
+      return "";
     case AttemptEnd::fenced:
       return "a later attempt began";
     case AttemptEnd::failed:
@@ -291,10 +295,14 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   AttemptResult result{.attempt = jobs::begin_attempt(paths),
                        .nodes = environment_variable("SLURM_JOB_NODELIST"),
                        .started = now_seconds()};
+  jobs::write_file_quick(
+      paths.started(result.attempt),
+      to_json(jobs::Started{.runner = record::this_process(), .time = result.started}).dump() + "\n");
   say("attempt " + std::to_string(result.attempt) + " on " + result.nodes);
   const int signal = run_step(paths, spec, result, id, say);
   if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
     result.end = AttemptEnd::cancelled;
+  if (result.end != AttemptEnd::fenced) jobs::fetch_files(paths, spec, result.attempt, result.started);
   result.reason = reason_of(result, signal);
   if (const auto error = jobs::read_error(paths, result.attempt); error && result.end == AttemptEnd::failed)
     result.reason = error->message();
