@@ -22,7 +22,7 @@ from trained_on_slurm import STEP
 
 TRIALS = int(os.environ.get("LOCKSTEP_TRIALS", 20 if runs.IS_LONG else 1))
 HANG = pathlib.Path(os.environ.get("LOCKSTEP_HANG_AT_END", runs.PROGRAM.parents[1] / "lib/liblockstep_hang_at_end.so"))
-LONGER = ["--max-epochs", "240"]  # still trains when Slurm has noticed
+LONGER = ["--max-epochs", "720"]  # still trains when Slurm has noticed
 # In the place of sbatch: the answer is lost, with or without the job.
 LOST_ANSWER = """#!/bin/sh
 [ "$1" != --version ] || exec /usr/bin/sbatch --version
@@ -43,6 +43,7 @@ sleep 0.1; done; echo "$LOCKSTEP_JOB_ATTEMPT" >"$0/over-$LOCKSTEP_JOB_ATTEMPT"
 
 class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     MACHINES = 4  # the first is the switch and the controller's
+    SIZE = {"nodes": 2, "workers": 2}
 
     @classmethod
     def setUpClass(cls):
@@ -92,7 +93,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
             job.wait_for_step(STEP)
             node = self.nodes_of(job)[trial % 2]
             self.plug(node, "down")
-            self.wait_for_second_attempt(job)
+            job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
             self.plug(node, "up")
             self.check_newest_counts(job)
             self.assertEqual(runs.weights(job.run), self.expected_longer)
@@ -122,12 +123,12 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
         """Of the machine that has the batch script and all ranks, and of another machine than the script's, in turn."""
         def work(trial):
             is_whole = trial % 2 == 0
-            job = self.start("no-slurmd", LONGER, **self.AWAY, **({"nodes": 1, "workers": 2} if is_whole else {}))
+            job = self.start("no-slurmd", LONGER, **self.AWAY, **({"nodes": 1} if is_whole else {}))
             job.wait_for_step(STEP)
             with self.without_slurmd(self.nodes_of(job)[-1]):
                 if is_whole:
                     self.assertEqual(len(self.ranks_of(job)), 2, "they still run")
-                self.wait_for_second_attempt(job)
+                job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
                 self.check_newest_counts(job)
             self.assertEqual(runs.weights(job.run), self.expected_longer)
         self.each("a slurmd is killed, its tasks go on", work)
@@ -142,6 +143,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
             self.lockstep("batch", "--profile", f"talker-{trial}", "--requeue", "--name", name, "--", "sh", "-c", TALKER,
                           here, runs.PROGRAM)
             folder = pathlib.Path(json.loads(self.lockstep("job", "show", name, "--json"))["folder"])
+            runs.wait_for((folder / "scheduler-id").exists)
             job = trained_on_slurm.jobs_on_slurm.Job(self.cluster, folder, (folder / "scheduler-id").read_text().strip())
             job.wait(lambda: list(folder.glob("attempt-1/values/*")), "what it says")
             with self.without_slurmd(self.nodes_of(job)[0]):
@@ -189,7 +191,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
         """It leaves by itself, and is left if nothing of it runs any more."""
         for name, how, seconds in (("a rank hangs in its ending", "", 10), ("a rank stands still in its ending", "stopped", 30)):
             def work(trial, how=how, seconds=seconds):
-                job = self.start("hangs", environment=[f"LD_PRELOAD={HANG}", f"LOCKSTEP_HANGING_RANK={trial % 4}",
+                job = self.start("hangs", environment=[f"LD_PRELOAD={HANG}", f"LOCKSTEP_HANGING_RANK={trial % 2}",
                                                        f"LOCKSTEP_HANGING_HOW={how}"])
                 job.wait(lambda: runs.of_kind(job.run, "end"), "the end of the run")
                 ended = time.monotonic()

@@ -17,6 +17,7 @@ STEP = 30  # of 420: in mid-epoch
 
 class TrainedOnSlurm(runs.TestFolders):
     MACHINES = 3
+    SIZE = NODES
     trainings = 0
 
     @classmethod
@@ -40,7 +41,7 @@ class TrainedOnSlurm(runs.TestFolders):
     def start(self, name, epochs=tuple(EPOCHS), **keys):
         TrainedOnSlurm.trainings += 1
         return self.cluster.train(self.folder / "jobs", f"{name}-{self.trainings}", self.digits, *OPTIONS, *epochs,
-                                  **{**NODES, **keys})
+                                  **{**self.SIZE, **keys})
 
     def check(self, job, ends, expected=None):
         """That the job ended well after attempts that ended so, with the weights of one thread."""
@@ -79,7 +80,7 @@ class TrainedOnSlurm(runs.TestFolders):
         job = self.start("limit", time="1", **{"signal-before": 55})
         job.wait_for_step(STEP)
         ranks = self.ranks_of(job)
-        self.assertEqual(len(ranks), 4)
+        self.assertEqual(len(ranks), self.SIZE["workers"])
         for rank in ranks:
             os.kill(rank, signal.SIGSTOP)
         job.wait(lambda: "the time limit is near" in (job.folder / "slurm.log").read_text(), "the signal before the limit")
@@ -93,8 +94,7 @@ class TrainedOnSlurm(runs.TestFolders):
         return job.run
 
     def preempted(self):
-        """All machines are taken."""
-        job = self.start("preempted", nodes=self.MACHINES, workers=self.MACHINES)
+        job = self.start("preempted")
         job.wait_for_step(STEP)
         urgent = self.cluster.submit(self.folder / "jobs", f"urgent-{job.id}", "program", "/bin/true", partition="urgent",
                                      nodes=self.MACHINES, options=["--exclusive"])

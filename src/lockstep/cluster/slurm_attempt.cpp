@@ -20,6 +20,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/command.h"
+#include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/internal/owner.h"
 #include "lockstep/jobs/attempt_error.h"
@@ -44,6 +45,7 @@ using jobs::JobSpec;
 using Say = std::function<void(const std::string&)>;
 
 constexpr int kLostStatus = 113;           // of a rank that another one's failure ended
+constexpr int64_t kEndOfDiary = 4096;      // bytes
 constexpr int64_t kLongestRefusal = 4096;  // bytes that srun writes when it starts nothing
 constexpr std::chrono::seconds kOrphanLimit{120};
 constexpr std::chrono::seconds kRequeueLimit{60};
@@ -147,6 +149,7 @@ class Step {
     }
   }
 
+  fs::path diary() const { return paths_.diary(attempt_); }
   int signal() const { return signal_; }  ///< that asked for the end; 0: none
   bool is_fenced() const { return is_fenced_; }
   bool has_outlived_run() const { return has_outlived_run_; }
@@ -206,14 +209,20 @@ bool was_run_stopped(const JobSpec& spec, bool by_signal) {
   return found->state == record::RunState::stopped && !found->reason.ends_with("asked for it");
 }
 
+// Srun that loses a machine says so, and ends with status 0.
+bool has_lost_node(const fs::path& diary) {
+  return end_of_file(diary, kEndOfDiary).find("srun: error: Node failure on ") != std::string::npos;
+}
+
 AttemptEnd end_of(const JobSpec& spec, const Step& step, int status) {
   if (step.has_outlived_run()) return AttemptEnd::ended;
   const bool by_signal = step.signal() != 0;
-  if (status == 0) {
-    const bool is_run = !spec.run_folder.empty();
-    return is_run && was_run_stopped(spec, by_signal) ? AttemptEnd::stopped : AttemptEnd::ended;
-  }
-  const bool was_killed = status == kLostStatus || status > kSignalStatus;
+  const bool is_run = !spec.run_folder.empty();
+  if (is_run && status == 0 && was_run_stopped(spec, by_signal)) return AttemptEnd::stopped;
+  const bool lost_node = has_lost_node(step.diary());
+  if (status == 0 && !lost_node) return AttemptEnd::ended;
+  const bool was_killed = lost_node || status == kLostStatus || status > kSignalStatus;
+  if (is_run && was_killed && jobs::have_runs_ended(spec)) return AttemptEnd::ended;
   if (!jobs::may_start_again(spec) || !(by_signal || was_killed)) return AttemptEnd::failed;
   return by_signal ? AttemptEnd::stopped : AttemptEnd::lost;
 }
@@ -270,8 +279,25 @@ int run_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
   return step.signal();
 }
 
+// Slurm may have started the job again by itself, elsewhere, while this attempt went on on a machine that it
+// had lost.
+bool was_started_again(const std::string& id) {
+  constexpr std::string_view kRestarts = " Restarts=";
+  const CommandEnd end =
+      run_command({"scontrol", "show", "job", "--oneliner", id}, {.limit = std::chrono::seconds(20)});
+  const size_t at = end.output.find(kRestarts);
+  if (end.status != 0 || at == std::string::npos) return false;
+  const std::string text = end.output.substr(at + kRestarts.size());
+  const std::string own = environment_variable("SLURM_RESTART_COUNT");
+  return text.substr(0, text.find(' ')) != (own.empty() ? "0" : own);
+}
+
 // Slurm ends this process when it takes the job back.
 bool requeue(const std::string& id, const Say& say) {
+  if (was_started_again(id)) {
+    say("Slurm has started the job again");
+    return true;
+  }
   const CommandEnd end = run_command({"scontrol", "requeue", id});
   if (end.status != 0) {
     say("scontrol requeue: " + printable(first_line(end.errors)));

@@ -27,13 +27,13 @@ struct Joining {
 
 /// What became of a process of a launcher.
 struct JoinedProcess {
-  std::unique_ptr<Communicator> group;  ///< of the ranks; null for a process that loads data
-  launch::Launch launch;                ///< of a rank: its place among the ranks
-  std::vector<int64_t> loaders{};       ///< the launcher's numbers of the processes that load data
-  bool has_loaders = false;             ///< some of them load for this rank
-  Descriptor line{};                    ///< of a process that loads data: its rank's file
-  int64_t rank = -1;                    ///< of a process that loads data: the rank that it loads for
-  pid_t rank_process = -1;              ///< the same one's process
+  std::unique_ptr<Communicator> group{};  ///< of the ranks; null for a process that loads data
+  launch::Launch launch{};                ///< of a rank: its place among the ranks
+  std::vector<int64_t> loaders{};         ///< the launcher's numbers of the processes that load data
+  bool has_loaders = false;               ///< some of them load for this rank
+  Descriptor line{};                      ///< of a process that loads data: its rank's file
+  int64_t rank = -1;                      ///< of a process that loads data: the rank that it loads for
+  pid_t rank_process = -1;                ///< the same one's process
 };
 
 /// Meets the other ranks at launch.address and returns this rank's side of the group. Blocks until all are
