@@ -39,7 +39,7 @@ class GpusOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
 
     def check(self, **keys):
         job = self.cluster.submit(self.folder / "jobs", f"gpus-{keys['nodes']}", "train",
-                                  *runs.command("train", self.digits, *OPTIONS), **{**self.on_gpus, **keys})
+                                  self.bin / "lockstep", "train", self.digits, *OPTIONS, **{**self.on_gpus, **keys})
         self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
         self.assertEqual(runs.weights(job.run), runs.weights(self.folder / "alone"))
         self.assertIn("of each of 2 ranks", runs.plan_line(job.run, "workers"))

@@ -27,7 +27,7 @@ class Job:
     def said(self):
         """Slurm's log and the diaries, for messages."""
         files = [self.folder / "slurm.log", *sorted(self.folder.glob("attempt-*/*"))]
-        return "\n".join(f"--- {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files if file.exists())
+        return "\n".join(f"--- {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files if file.is_file())
 
     def wait(self, condition, what):
         end = time.monotonic() + SECONDS_PER_JOB

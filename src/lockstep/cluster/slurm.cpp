@@ -196,6 +196,10 @@ std::vector<std::string> sbatch_options(const Submission& submission) {
 std::string batch_script(const Submission& submission) {
   const Profile& profile = submission.resources;
   std::string script = "#!/bin/bash -l\n";
+  if (!submission.on_each_worker) {
+    for (const char* signal : {"USR1", "TERM"})
+      script += std::string("trap 'export ") + kEarlySignal + "=" + signal + "' " + signal + "\n";
+  }
   for (const std::string& module : profile.modules)
     script += "module load " + shell_word(module) + " || exit 1\n";
   for (const std::string& entry : worker_environment(profile)) {

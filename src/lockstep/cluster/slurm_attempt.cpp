@@ -51,6 +51,7 @@ constexpr std::chrono::seconds kOrphanLimit{120};
 constexpr std::chrono::seconds kRequeueLimit{60};
 constexpr std::chrono::milliseconds kLookInterval{500};
 constexpr std::chrono::seconds kRunLookInterval{2};
+constexpr std::chrono::seconds kRequestInterval{5};
 // A rank leaves by itself some seconds after its work (cli/bounded_ending.h), unless it cannot run at all.
 constexpr std::chrono::seconds kOutlivedLimit{20};
 
@@ -99,9 +100,11 @@ class Step {
   Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt)
       : paths_(paths), spec_(spec), attempt_(attempt) {
     const sigset_t signals = watched_signals();
-    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) throw errno_error(errno, "watch", "signals");
+    // One that came to the script, before this program.
+    if (const std::string early = environment_variable(kEarlySignal); !early.empty())
+      ::kill(::getpid(), early == "USR1" ? SIGUSR1 : SIGTERM);
     const fs::path diary = paths.diary(attempt);
     Descriptor output(::open(diary.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!output) throw errno_error(errno, "write", diary.string());
@@ -135,7 +138,8 @@ class Step {
       }
       pollfd waits{signals_.get(), POLLIN, 0};
       ::poll(&waits, 1, static_cast<int>(kLookInterval.count()));
-      read_signals(id, say);
+      read_signals(say);
+      if (signal_ != 0 && Clock::now() >= next_request_) ask_to_save(id, say);
       if (!is_fenced_ && jobs::newest_attempt(paths_) > attempt_) {
         is_fenced_ = true;
         say("a later attempt began; this one ends");
@@ -167,7 +171,7 @@ class Step {
     return Clock::now() - *run_ended_ > kOutlivedLimit;
   }
 
-  void read_signals(const std::string& id, const Say& say) {
+  void read_signals(const Say& say) {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
@@ -175,11 +179,15 @@ class Step {
       signal_ = signal;
       say(signal == SIGUSR1 ? "the time limit is near; the ranks are asked to save"
                             : "the machines are taken; the ranks are asked to save");
-      // To the ranks only, not to this program. Ranks that have the signal already ignore a second one.
-      const CommandEnd end =
-          run_command({"scancel", "--signal=TERM", id}, {.limit = std::chrono::seconds(20)});
-      if (end.status != 0) say("scancel: " + printable(first_line(end.errors)));
     }
+  }
+
+  // To the ranks only, not to this program. Again after a while, because they may have started since; ranks
+  // that have the signal already ignore a second one.
+  void ask_to_save(const std::string& id, const Say& say) {
+    next_request_ = Clock::now() + kRequestInterval;
+    const CommandEnd end = run_command({"scancel", "--signal=TERM", id}, {.limit = std::chrono::seconds(20)});
+    if (end.status != 0) say("scancel: " + printable(first_line(end.errors)));
   }
 
   const JobPaths paths_;
@@ -191,7 +199,7 @@ class Step {
   bool is_fenced_ = false;
   bool has_outlived_run_ = false;
   std::optional<Clock::time_point> run_ended_;
-  Clock::time_point next_look_{};
+  Clock::time_point next_look_{}, next_request_{};
 };
 
 bool was_cancelled(const JobPaths& paths, const std::string& id) {
@@ -299,7 +307,9 @@ bool requeue(const std::string& id, const Say& say) {
     return true;
   }
   const CommandEnd end = run_command({"scontrol", "requeue", id});
-  if (end.status != 0) {
+  // It may end with the job, which is then taken back. Another end of this program could be taken for that of
+  // the next start.
+  if (end.status != 0 && end.status < kSignalStatus) {
     say("scontrol requeue: " + printable(first_line(end.errors)));
     return false;
   }
@@ -310,6 +320,8 @@ bool requeue(const std::string& id, const Say& say) {
 }  // namespace
 
 int run_slurm_attempt(const fs::path& folder, const Say& say) {
+  const sigset_t signals = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const JobPaths paths{folder};
   const JobSpec spec = jobs::read_spec(paths);
   const std::string id = own_id(), owner = own_job(paths, id);
