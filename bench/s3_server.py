@@ -1,4 +1,4 @@
-"""An S3 server for tests and benches: SeaweedFS, which checks signatures, on loopback ports of its own.
+"""An S3 server for tests and benches: SeaweedFS, which checks signatures, on ports of its own.
 
 LOCKSTEP_WEED names its program; scripts/setup --peers gets it.
 """
@@ -45,10 +45,10 @@ def free_ports(count):
 class Server:
     """A server over `folder`, started. Use it in a with statement: it leaves no process behind."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, address="127.0.0.1"):
         if not WEED.exists():
             sys.exit(f"there is no S3 server at {WEED}\n  hint: run scripts/setup --peers, or set LOCKSTEP_WEED")
-        self.folder = pathlib.Path(folder)
+        self.folder, self.address = pathlib.Path(folder), address
         self.folder.mkdir(parents=True, exist_ok=True)
         self.master, self.volume, self.filer, self.port = free_ports(4)
         identity = {"name": "test", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
@@ -64,14 +64,14 @@ class Server:
         self.kill()
 
     def start(self):
-        command = [WEED, f"-logdir={self.folder}", "server", f"-dir={self.folder}", "-ip=127.0.0.1",
-                   "-ip.bind=127.0.0.1", f"-master.port={self.master}",
+        command = [WEED, f"-logdir={self.folder}", "server", f"-dir={self.folder}", f"-ip={self.address}",
+                   f"-ip.bind={self.address}", f"-master.port={self.master}",
                    f"-volume.port={self.volume}", "-filer", f"-filer.port={self.filer}", "-s3", f"-s3.port={self.port}",
                    f"-s3.config={self.folder / 's3.json'}",
                    "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=20", "-master.volumeSizeLimitMB=64",
                    "-master.telemetry=false"]
         with open(self.folder / "out.log", "ab") as log:
-            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log,
+            self.process = subprocess.Popen(self.command(*command), stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, start_new_session=True)
         end = time.monotonic() + SECONDS_TO_START
         while not self.answers():
@@ -80,6 +80,10 @@ class Server:
                 raise RuntimeError("the S3 server does not start:\n"
                                    + (self.folder / "out.log").read_text(errors="replace")[-2000:])
             time.sleep(0.1)
+
+    def command(self, *words):
+        """Where the server runs."""
+        return [str(word) for word in words]
 
     def answers(self):
         try:
@@ -94,7 +98,7 @@ class Server:
             self.process.wait()
 
     def make_bucket(self, name):
-        command = [str(WEED), "shell", f"-master=127.0.0.1:{self.master}", f"-filer=127.0.0.1:{self.filer}"]
+        command = self.command(WEED, "shell", f"-master={self.address}:{self.master}", f"-filer={self.address}:{self.filer}")
         done = subprocess.run(command, input=f"s3.bucket.create -name {name}\n", stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=SECONDS_TO_START, cwd=self.folder)
         if "created" not in done.stdout.lower() and "create bucket" not in done.stdout.lower():
@@ -102,7 +106,7 @@ class Server:
 
     @property
     def endpoint(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.address}:{self.port}"
 
     def environment(self, **more):
         """What a program needs to find the server, and nothing of this machine's own keys."""

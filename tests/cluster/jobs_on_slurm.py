@@ -27,7 +27,7 @@ class Job:
     def said(self):
         """Slurm's log and the diaries, for messages."""
         files = [self.folder / "slurm.log", *sorted(self.folder.glob("attempt-*/*"))]
-        return "\n".join(f"--- {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files if file.exists())
+        return "\n".join(f"--- {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files if file.is_file())
 
     def wait(self, condition, what):
         end = time.monotonic() + SECONDS_PER_JOB
@@ -39,11 +39,15 @@ class Job:
     def wait_for_step(self, step):
         self.wait(lambda: runs.steps_done(self.run) >= step, f"step {step}")
 
+    def start_now(self):
+        """If it waits for its time to come."""
+        if "BeginTime" in self.cluster.ask("squeue", "-h", "-t", "all", "-j", self.id, "-o", "%r"):
+            self.cluster.ask("scontrol", "update", f"job={self.id}", "StartTime=now")
+
     def wait_until_over(self):
         """Its result. What waits for its time to come is started now."""
         def is_over():
-            if "BeginTime" in self.cluster.ask("squeue", "-h", "-t", "all", "-j", self.id, "-o", "%r"):
-                self.cluster.ask("scontrol", "update", f"job={self.id}", "StartTime=now")
+            self.start_now()
             return (self.folder / "result.json").exists() and self.slurm_state() not in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED")
         self.wait(is_over, "the end")
         return json.loads((self.folder / "result.json").read_text())

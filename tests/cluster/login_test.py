@@ -17,6 +17,7 @@ import ssh
 
 OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
 POOL_COMMANDS = runs.PROGRAM.parent / "lockstep_pool_commands"
+JOB_TASKS = runs.PROGRAM.parent / "lockstep_job_tasks"
 CUSTOM_LOOP = runs.PROGRAM.parent / "lockstep_example_custom_loop"
 SETTINGS = """\
 SetEnv SLURM_CONF={folder}/slurm.conf LOCKSTEP_JOBS={folder}/jobs XDG_CONFIG_HOME={folder}/there \
@@ -58,6 +59,34 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.addCleanup(self.lockstep, "cluster", "default", "local")
         printed = self.laptop.run("sh", "-c", f"echo where | {POOL_COMMANDS}", environment={"KEY_OF_A_STORE": "open-sesame"})
         self.assertEqual(printed.count("10 given open-sesame;"), 4, printed)
+
+    def test_a_task_is_a_job_there_whose_result_comes_here(self):
+        self.profile("tasks", "--nodes", 2, "--workers", 4)
+
+        def call(*words, status=0):
+            return self.laptop.run(JOB_TASKS, *words, status=status)
+
+        job = call("submit", 1, 100, 4, "tasks").strip()
+        self.assertRegex(job, r"tasks:\d+")
+        self.assertTrue(call("collect", job).startswith("5050 by 4, 100 squares, the last 10000; said"))
+        self.assertEqual(self.cluster.nodes_of_jobs()[-1], "machine-[0-1]")
+        failed = call("submit", 5, 1, 2, "tasks").strip()
+        said = call("collect", failed, status=2)
+        self.assertIn("the span is empty", said)
+        self.assertIn(f"in job {failed}", said)
+        other = self.cluster.srun("--nodes=2", "--ntasks=2", "--exclusive", "sleep", "60")
+        self.cluster.wait("the other job", lambda: self.cluster.idle_nodes() == 0)
+        waiting = call("submit", 1, 2, 2, "tasks").strip()
+        call("cancel", waiting)
+        self.assertIn(f"job {waiting} was cancelled", call("collect", waiting, status=130))
+        other.kill()
+        other.communicate()
+
+    def test_the_machines_are_shown_to_a_program(self):
+        self.profile("handle", "--nodes", 2)
+        self.cluster.wait("the end of other jobs", lambda: self.cluster.idle_nodes() == 2)
+        printed = self.laptop.run(JOB_TASKS, "machines", "handle")
+        self.assertRegex(printed, r"handle is up\nmachine-0 idle 4\nmachine-1 idle 4\n")
 
     def test_a_program_that_is_not_on_the_login_node_is_named(self):
         self.profile("pool", "--nodes", 2, "--workers", 4)

@@ -12,12 +12,14 @@ import runs
 
 class OnSlurm(runs.TestFolders):
     MACHINES = 2
+    GPUS = 0  # stand-ins, of each machine
     PROFILE = {"nodes": 2, "workers": 4}
+    more_environment = {}  # of clients
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.cluster = jobs_on_slurm.Cluster(count=cls.MACHINES)
+        cls.cluster = jobs_on_slurm.Cluster(count=cls.MACHINES, gpus=cls.GPUS)
         cls.enterClassContext(cls.cluster)
         for node in range(cls.MACHINES):
             cls.cluster.know(node, cls.names())
@@ -36,7 +38,7 @@ class OnSlurm(runs.TestFolders):
 
     def environment(self):
         return {**self.cluster.environment(), "XDG_CONFIG_HOME": str(self.folder / "config"),
-                "LOCKSTEP_JOBS": str(self.folder / "jobs")}
+                "LOCKSTEP_JOBS": str(self.folder / "jobs"), **self.more_environment}
 
     def start(self, *words):
         """A client on the first machine, in no job."""

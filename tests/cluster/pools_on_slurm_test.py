@@ -18,7 +18,10 @@ import unittest
 
 import pools_on_slurm
 import runs
+import s3_on_cluster
 import slurm
+
+from s3_on_cluster import s3_server
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 EXAMPLES = {name: PROGRAMS / f"lockstep_example_{name}" for name in ("custom_loop", "sweep_parfor", "background_parfeval",
@@ -168,6 +171,48 @@ class PoolsOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         output, _ = self.finish(self.start_example("white_paper", *words, "--output", "runs/there"))
         self.assertEqual(output.splitlines()[-1], expected)
         self.check_all_over()
+
+    def test_white_paper_from_a_store_by_pool_and_by_batch(self):
+        """On two machines, with the keys of a real S3 server in the client's environment alone: the weights from disk."""
+        words = ["--network", "digits_cnn", "--image-size", "28x28", "--mini-batch-size", 10, "--learning-rate", 0.01,
+                 "--max-epochs", 2, "--drop-period", 1, "--workers", 4, "--output"]
+        expected = self.here("white_paper", self.digits, *words, "runs/disk").splitlines()[-1]
+        self.assertRegex(expected, "accuracy .* 4 workers, weights [0-9a-f]{16}")
+        with s3_on_cluster.ServerOnCluster(self.folder / "server", self.cluster) as server:
+            server.make_bucket("photos")
+            keys = {name: text for name, text in server.environment().items() if name.startswith("AWS_")}
+            where = keys.pop("AWS_ENDPOINT_URL")
+            self.write_profile("ours", **self.PROFILE, secrets=["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"],
+                               environment=[f"AWS_ENDPOINT_URL={where}", "AWS_EC2_METADATA_DISABLED=true"])
+            self.addCleanup(self.write_profile, "ours", **self.PROFILE)
+            self.more_environment = {**keys, "AWS_ENDPOINT_URL": where}
+            self.addCleanup(self.more_environment.clear)
+            self.finish(self.start(*runs.command("copy", self.digits, "s3://photos/digits")))
+            client = self.start_example("white_paper", "s3://photos/digits", *words, "runs/pool")
+            self.place()
+            listed = self.command_lines()
+            output, errors = self.finish(client)
+            self.assertEqual(output.splitlines()[-1], expected)
+            self.assertIn('4 processes of the profile "ours"', errors)
+            self.finish(self.start(*runs.command("batch", "--profile", "ours", "--name", "paper", "--",
+                                                 EXAMPLES["white_paper"], "s3://photos/digits", *words, "runs/batch")))
+            self.finish(self.start(*runs.command("job", "wait", "paper")))
+            listed += self.command_lines()
+            diary, _ = self.finish(self.start(*runs.command("job", "diary", "paper")))
+            self.assertIn(f"0: {expected}", diary.splitlines())
+        found = subprocess.run(["grep", "-r", "-l", s3_server.SECRET, self.folder, self.cluster.folder,
+                                "--exclude-dir=server", "--exclude-dir=state"], capture_output=True, text=True, check=False)
+        self.assertEqual(found.stdout, "", "files with the key; what Slurm itself keeps of a job is in its state folder")
+        self.assertNotIn(s3_server.SECRET, listed)
+        self.assertEqual(self.cluster.nodes_of_jobs()[-1], "machine-[0-1]")
+
+    def command_lines(self):
+        """Of all processes here and on the nodes, as ps shows them."""
+        lines = []
+        for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                lines.append(process.read_bytes().decode(errors="replace"))
+        return "\n".join(lines)
 
     def test_the_job_ends_when_its_client_is_killed(self):
         client = self.start_example("custom_loop", self.digits, "--processes", 4, "--epochs", 1000)

@@ -56,6 +56,19 @@ class TasksOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         self.assertIn("did you mean ours?", self.call("machines", "our", status=1))
         self.assertTrue(self.call("machines", "local").startswith("local is up"))
 
+    def test_a_cluster_is_tried_and_made_the_default(self):
+        said = self.call("validate", "ours")
+        self.assertRegex(said, r"all-reduce \.\.\. ok .*over gloo")
+        self.assertIn("the profile ours works", said)
+        self.write_profile("greedy", nodes=9)
+        self.assertIn("the profile wants 9 nodes, and 2 of 2 are up", self.call("validate", "greedy", status=1))
+        self.call("default", "greedy")
+        self.addCleanup(self.call, "default", "ours")
+        self.assertTrue(self.call("machines", "ours").startswith("ours is up"))
+        self.assertIn("greedy", (self.folder / "config/lockstep/default-cluster").read_text())
+        self.assertIn("cannot be started or stopped: no lockstep cloud create of this machine made them",
+                      self.call("start", "ours", status=1))
+
     def test_another_build_on_the_nodes_is_refused(self):
         own = self.folder / "program"
         shutil.copy(PROGRAM, own)

@@ -83,6 +83,40 @@ class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         self.assertIn("job " + job + ": ended", self.lockstep("job", "attach", job))
         self.check_ranks(run, "alone-long")
 
+    def test_a_cross_validation_is_shown_fold_by_fold(self):
+        run = self.folder / "folds"
+        printed, _ = self.finish(self.start_training("--validation-folds", "2", "--output", run))
+        self.assertRegex(printed, r"fold 1 of 2(.|\n)*epoch(.|\n)*fold 2 of 2(.|\n)*epoch(.|\n)*job \d+: ended")
+        self.assertIn("on each of 4 ranks, over gloo", runs.plan_line(run / "fold-2", "workers"))
+
+    def test_a_users_program_sees_its_surroundings_and_gives_files_back(self):
+        """Variables, --path and --ship on two machines, and what it writes comes back."""
+        tools, work = self.folder / "tools", self.folder / "work"
+        for folder in (tools, work):
+            folder.mkdir()
+        (tools / "a_tool").write_text("#!/bin/sh\necho tool on $(hostname) says $WORD\n")
+        (tools / "a_tool").chmod(0o755)
+        (work / "ours").write_text("#!/bin/sh\nWORD=$OUR_WORD a_tool\ncat $LOCKSTEP_SHIPPED/data.txt\n"
+                                   "echo row >out-$SLURM_PROCID.csv\n")
+        (work / "ours").chmod(0o755)
+        (work / "data.txt").write_text("shipped\n")
+        self.write_profile("ours", **{**self.PROFILE, "workers": 2, "environment": ["OUR_WORD=hello"]})
+        self.addCleanup(self.write_profile, "ours", **self.PROFILE)
+        submitted, _ = self.finish(self.start("env", "-C", work, *runs.command(
+            "batch", "--path", tools, "--ship", f"{work}/ours,{work}/data.txt", "--fetch", "*.csv", "--", "ours")))
+        for file in ("ours", "data.txt"):
+            (work / file).unlink()  # what was shipped is the job's own
+        job = submitted.split()[-1]
+        self.lockstep("job", "wait", job)
+        diary = self.lockstep("job", "diary", job).splitlines()
+        for rank in (0, 1):
+            self.assertIn(f"{rank}: tool on machine-{rank} says hello", diary)
+            self.assertIn(f"{rank}: shipped", diary)
+        self.lockstep("job", "fetch", job, self.folder / "back")
+        self.assertEqual(sorted(file.name for file in (self.folder / "back").glob("*.csv")), ["out-0.csv", "out-1.csv"])
+        shown = json.loads(self.lockstep("job", "show", job, "--json"))
+        self.assertGreater(shown["started"], shown["submitted"] - 1)
+
     def test_a_job_that_fails_says_where_the_reason_is(self):
         client = self.start(*runs.command("train", self.folder / "nothing", *PARALLEL, "--output", self.folder / "failed"))
         printed, said = client.communicate(timeout=runs.SECONDS_PER_RUN)

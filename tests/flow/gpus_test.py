@@ -8,7 +8,9 @@ the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example. """
 import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -107,10 +109,43 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                    for command in ([], ["run", "-n", 3, runs.PROGRAM])]
         self.assertEqual(answers[0], answers[1])
 
-    def test_a_rank_without_a_gpu_says_so(self):
-        printed = self.run_here("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--output", self.folder / "five",
-                                *runs.SMALL, status=1)
-        self.assertIn("there are 4 GPUs to use on this machine, and more ranks", printed)
+    def test_processes_without_a_gpu_load_data_for_those_that_have_one(self):
+        """Also into the memory of a GPU, and where a loader stops in the middle."""
+        settings = {"every epoch": ["--memory-share", "0", "--resident", "off", "--augment", "shift"],
+                    "kept": ["--resident", "off"], "resident": ["--resident", "on"]}
+        for name, options in settings.items():
+            with self.subTest(name):
+                on_cpu, _ = self.train(f"loaded {name} cpu", *ON_CPU, *runs.SMALL,
+                                       *[option for option in options if option not in ("--resident", "on", "off")])
+                output = self.folder / f"loaded {name}"
+                printed = self.run_here("run", "-n", 6, runs.PROGRAM, "train", self.digits, "--validation", self.held_out,
+                                        "--output", output, *runs.SMALL, *options)
+                self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+                self.assertRegex(runs.plan_line(output, "workers"), "^4 .* of each of 4 ranks")
+                self.assertEqual(runs.plan_line(output, "data loaders"),
+                                 "2 no GPU is left for processes 4, 5 of the launcher; they decode images for the ranks "
+                                 "of their machines")
+                decoded = {int(rank): int(count) for count, rank in re.findall(r"decoded (\d+) images for rank (\d)",
+                                                                               printed)}
+                self.assertEqual(set(decoded), {0, 1}, printed)
+                self.assertGreater(sum(decoded.values()), 0, printed)
+
+    def test_a_loader_that_stands_still_holds_nobody_up(self):
+        output = self.folder / "standing"
+        launcher = subprocess.Popen(runs.command("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--validation",
+                                                 self.held_out, "--output", output, *runs.SMALL, "--max-epochs", "40",
+                                                 "--memory-share", "0", "--resident", "off"),
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                    env={**os.environ, **self.environment})
+        runs.wait_for(lambda: runs.steps_done(output) > 20)
+        children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        loader = next(int(child) for child in children
+                      if b"RANK=4\0" in pathlib.Path(f"/proc/{child}/environ").read_bytes())
+        os.kill(loader, signal.SIGSTOP)
+        runs.wait_for(lambda: runs.of_kind(output, "end"))
+        os.kill(loader, signal.SIGCONT)
+        printed = launcher.communicate(timeout=60)[0]
+        self.assertEqual(launcher.returncode, 0, printed)
 
     def test_the_plan_names_the_gpus_and_who_shares_them(self):
         output, _ = self.train("plan", "--execution", "multi-gpu", "--workers", "8", *runs.SMALL)

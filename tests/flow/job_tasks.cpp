@@ -50,7 +50,19 @@ int show_machines(const cluster::Cluster& cluster) {
   return are_up ? 0 : 1;
 }
 
-// submit FIRST LAST WORKERS [PROFILE] | collect JOB | cancel JOB | machines [PROFILE]
+// What a profile is asked to do; what it says.
+int use_cluster(const cluster::Cluster& cluster, const std::string& what) {
+  if (what == "default") cluster.make_default();
+  const std::string said = what == "start"      ? cluster.start()
+                           : what == "stop"     ? cluster.stop()
+                           : what == "validate" ? cluster.validate()
+                                                : "done\n";
+  std::printf("%s", said.c_str());
+  return 0;
+}
+
+// submit FIRST LAST WORKERS [PROFILE] | collect JOB | cancel JOB | machines [PROFILE] |
+// validate|default|start|stop PROFILE
 int client(pool::Session& session) {
   const std::vector<std::string>& words = session.arguments();
   const auto number = [&](size_t i) { return static_cast<int64_t>(std::stoll(words.at(i))); };
@@ -61,7 +73,10 @@ int client(pool::Session& session) {
     return 0;
   }
   if (words.at(0) == "machines") return show_machines(session.cluster(words.size() > 1 ? words[1] : ""));
-  const pool::BatchJob<Total> job(jobs::find_job(jobs::jobs_folder(), words.at(1)));
+  for (const char* what : {"validate", "default", "start", "stop"}) {
+    if (words.at(0) == what) return use_cluster(session.cluster(words.at(1)), what);
+  }
+  const pool::BatchJob<Total> job(words.at(1));
   if (words.at(0) == "cancel") return job.cancel() ? 0 : 1;
   const Total total = job.get();
   std::printf("%.0f by %d, %d squares, the last %d; said %s", total.sum, static_cast<int>(total.ranks),

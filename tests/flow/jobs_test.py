@@ -67,6 +67,30 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         steps = [event["step"] for event in runs.of_kind(run, "validation")]
         self.assertEqual(sorted(set(steps)), [event["step"] for event in runs.of_kind(alone, "validation")])
 
+    def test_a_cross_validation_that_was_killed_goes_on_and_is_shown_fold_by_fold(self):
+        folds = ["--max-epochs", "8", "--mini-batch-size", "16", "--checkpoint-every", "5", "--validation-folds", "3"]
+        alone = self.here / "alone"
+        runs.train(self.digits, alone, *runs.SMALL, *folds)
+        job = self.jobs.batch("--", "train", self.digits, *runs.SMALL, *folds)
+        run = self.jobs.root / job / "run"
+        attached = self.jobs.start("job", "attach", job)
+        runs.wait_for(lambda: (run / "fold-2").exists() and len(runs.checkpoints(run / "fold-2")) > 0 or
+                      self.jobs.show(job)["state"] == "ended")
+        self.assertGreater(self.jobs.show(job)["progress"], 0.3)
+        for process in self.jobs.runners():
+            os.kill(process, signal.SIGKILL)
+        started = json.loads((self.jobs.root / job / "attempt-1/started.json").read_text())
+        if self.jobs.show(job)["state"] == "running":
+            os.killpg(started["command"]["process"], signal.SIGKILL)
+        self.assertEqual(self.jobs.run("job", "wait", job), f"job {job}: ended\n")
+        printed, errors = attached.communicate(timeout=30)
+        self.assertEqual(attached.returncode, 0, errors)
+        for fold in (1, 2, 3):
+            self.assertIn(f"fold {fold} of 3, in {run}/fold-{fold}", printed)
+            self.assertEqual(runs.weights(run / f"fold-{fold}"), runs.weights(alone / f"fold-{fold}"))
+        shown = self.jobs.show(job)
+        self.assertEqual((shown["attempt"], shown["progress"]), (2, 1))
+
     def test_attach_shows_the_run_and_ctrl_c_only_detaches(self):
         job = self.train("--max-epochs", "400", "--mini-batch-size", "8")
         attached = self.jobs.start("job", "attach", job)

@@ -247,7 +247,7 @@ void submit_batch(const Call& call, const Submitted& submitted) {
 }
 
 int run_batch(const Call& call, Console& console) {
-  submit_batch(call, [&](const JobPaths& job) { console.print("job " + job.id() + "\n"); });
+  submit_batch(call, [&](const JobPaths& job) { console.print("job " + jobs::shown_id(job) + "\n"); });
   return 0;
 }
 

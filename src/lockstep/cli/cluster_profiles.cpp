@@ -11,6 +11,7 @@
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/nodes.h"
 #include "lockstep/cluster/profile.h"
+#include "lockstep/jobs/job_list.h"
 
 namespace lockstep::cli {
 namespace {
@@ -125,7 +126,7 @@ int run_cluster_show(const Call& call, Console& console) {
     console.print(json.dump(2) + "\n");
     return 0;
   }
-  console.print(printable(found.name) + (found.is_default ? " (default)" : "") + "\n");
+  console.print(printable(jobs::shown_profile(found.name)) + (found.is_default ? " (default)" : "") + "\n");
   console.print(in_columns(settings_rows(found.profile), "ll"));
   std::vector<std::vector<std::string>> rows{{"host", "state", "cores", "memory", "GPUs", "reason"}};
   for (const cluster::Node& node : nodes)

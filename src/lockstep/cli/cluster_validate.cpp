@@ -13,6 +13,7 @@
 #include "lockstep/cluster/profile.h"
 #include "lockstep/cluster/validate.h"
 #include "lockstep/jobs/job_folder.h"
+#include "lockstep/jobs/job_list.h"
 
 namespace lockstep::cli {
 namespace {
@@ -71,8 +72,7 @@ int run_cluster_validate(const Call& call, Console& console) {
                                           if (!stage.hint.empty())
                                             console.print("  hint: " + stage.hint + "\n");
                                         }});
-  console.print(ok ? "the profile " + found.name + " works\n"
-                   : "the profile " + found.name + " does not work\n");
+  console.print("the profile " + jobs::shown_profile(found.name) + (ok ? " works\n" : " does not work\n"));
   return ok ? 0 : 1;
 }
 
@@ -82,8 +82,8 @@ int run_cluster_wait(const Call& call, Console& console) {
   const int64_t wanted = asked > 0 ? asked : found.profile().nodes;
   StopSignals signals("not waiting any longer");
   const auto tell = [&](int64_t up) {
-    console.print(printable(found.name()) + ": " + with_commas(up) + " of " + with_commas(wanted) +
-                  " nodes can take a job\n");
+    console.print(printable(jobs::shown_profile(found.name())) + ": " + with_commas(up) + " of " +
+                  with_commas(wanted) + " nodes can take a job\n");
   };
   return found.wait({.nodes = wanted, .tell = tell, .stop = signals.token()})
              ? 0

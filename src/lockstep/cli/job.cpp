@@ -163,7 +163,8 @@ int run_job_wait(const Call& call, Console& console) {
       never.wait_for(lock, signals.token(), kJobInterval, [] { return false; });
       view = job_now(paths, console);
     }
-    console.print(job_text(paths.id(), state_word(view) + (view.reason.empty() ? "" : ": " + view.reason)));
+    console.print(
+        job_text(jobs::shown_id(paths), state_word(view) + (view.reason.empty() ? "" : ": " + view.reason)));
     if (status == 0) status = status_of(view);
   }
   return status;
@@ -173,8 +174,10 @@ int run_job_cancel(const Call& call, Console& console) {
   for (const JobPaths& paths : jobs_of(call)) {
     const bool cancelled = cluster::cancel_job(paths, runner_program());
     const JobView view = job_now(paths, console);
-    console.print(
-        job_text(paths.id(), cancelled ? state_word(view) : "it was over already: " + state_word(view)));
+    console.print(job_text(jobs::shown_id(paths), !cancelled ? "it was over already: " + state_word(view)
+                                                  : is_job_over(view)
+                                                      ? state_word(view)
+                                                      : "asked to end; it is still " + state_word(view)));
   }
   return 0;
 }
@@ -184,8 +187,8 @@ int run_job_delete(const Call& call, Console& console) {
   for (const JobPaths& paths : jobs_of(call)) {
     const JobView view = job_now(paths, console);
     if (!is_job_over(view)) {
-      console.note(job_text(paths.id(), "it is " + state_word(view)) + "  hint: lockstep job cancel " +
-                   paths.id() + "\n");
+      console.note(job_text(jobs::shown_id(paths), "it is " + state_word(view)) +
+                   "  hint: lockstep job cancel " + jobs::shown_id(paths) + "\n");
       ++refused;
       continue;
     }
@@ -194,7 +197,7 @@ int run_job_delete(const Call& call, Console& console) {
     std::error_code code;
     fs::remove_all(gone, code);
     if (code) throw errno_error(code.value(), "remove", gone.string());
-    console.print(job_text(paths.id(), "deleted"));
+    console.print(job_text(jobs::shown_id(paths), "deleted"));
   }
   return refused > 0 ? 1 : 0;
 }
@@ -203,9 +206,9 @@ int run_job_requeue(const Call& call, Console& console) {
   int refused = 0;
   for (const JobPaths& paths : jobs_of(call)) {
     if (cluster::requeue_job(paths, runner_program())) {
-      console.print(job_text(paths.id(), "in the queue again"));
+      console.print(job_text(jobs::shown_id(paths), "in the queue again"));
     } else {
-      console.note(job_text(paths.id(), "it is not over"));
+      console.note(job_text(jobs::shown_id(paths), "it is not over"));
       ++refused;
     }
   }

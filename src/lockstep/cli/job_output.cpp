@@ -17,6 +17,8 @@
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/jobs/attempt_error.h"
+#include "lockstep/jobs/job_run.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/follower.h"
@@ -133,6 +135,43 @@ bool look_until_over(const StopSignals& signals, const Look& look) {
   return true;
 }
 
+// Shows what is added to the run of a job, or to its folds, one after the other.
+class FollowedRuns {
+ public:
+  FollowedRuns(fs::path folder, bool plot, Console& console)
+      : folder_(std::move(folder)), plot_(plot), console_(console) {}
+
+  void poll() {
+    while (true) {
+      const std::vector<fs::path> runs = jobs::runs_in(folder_);
+      if (follower_) follower_->poll([&](const record::Event& event) { progress_->show(event); });
+      if (begun_ == runs.size()) return;
+      finish();
+      begin(runs[begun_++]);
+    }
+  }
+
+  void finish() {
+    if (progress_) progress_->finish();
+  }
+
+ private:
+  void begin(const fs::path& run) {
+    if (const int64_t folds = jobs::folds_in(folder_); folds > 0)
+      console_.print((begun_ > 1 ? "\nfold " : "fold ") + std::to_string(begun_) + " of " +
+                     std::to_string(folds) + printable(", in " + run.string()) + "\n");
+    progress_ = view::progress(stdout, {.plot = plot_});
+    follower_.emplace(run);
+  }
+
+  const fs::path folder_;
+  const bool plot_;
+  Console& console_;
+  size_t begun_ = 0;  // runs
+  std::unique_ptr<view::View> progress_;
+  std::optional<record::Follower> follower_;
+};
+
 int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
   StopSignals signals("");
   int64_t attempt = 0;
@@ -205,11 +244,11 @@ int run_job_diary(const Call& call, Console& console) {
   const int64_t newest = jobs::newest_attempt(paths), attempt = choice.attempt > 0 ? choice.attempt : newest;
   if (attempt > newest)
     throw Error(ErrorCode::not_found,
-                "job " + paths.id() + " has no attempt " + with_commas(attempt) + "; the newest is " +
-                    with_commas(newest),
-                "lockstep job show " + paths.id() + " tells what it does");
+                "job " + jobs::shown_id(paths) + " has no attempt " + with_commas(attempt) +
+                    "; the newest is " + with_commas(newest),
+                "lockstep job show " + jobs::shown_id(paths) + " tells what it does");
   if (attempt == 0) {
-    console.note("job " + paths.id() + " has not begun\n");
+    console.note("job " + jobs::shown_id(paths) + " has not begun\n");
     return 0;
   }
   console.print(Diary(paths.diary(attempt), choice.rank).read(/*is_over=*/true));
@@ -222,8 +261,9 @@ int run_job_fetch(const Call& call, Console& console) {
   const JobView view = job_now(paths, console);
   const fs::path to = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + paths.id());
   if (view.attempt == 0)
-    throw Error(ErrorCode::not_found, "job " + paths.id() + " has not begun", "lockstep jobs");
-  int64_t files = copy_in(paths.diary(view.attempt), to / "diary") + copy_in(paths.files(view.attempt), to);
+    throw Error(ErrorCode::not_found, "job " + jobs::shown_id(paths) + " has not begun", "lockstep jobs");
+  int64_t files = copy_in(paths.diary(view.attempt), to / "diary") + copy_in(paths.files(view.attempt), to) +
+                  copy_in(paths.attempt_folder(view.attempt) / jobs::kErrorFile, to / jobs::kErrorFile);
   const auto values = jobs::JobStore(paths, view.attempt).values();
   if (!values.empty()) {
     make_folders(to);
@@ -239,30 +279,27 @@ int run_job_fetch(const Call& call, Console& console) {
   console.print(printable(with_commas(files) + (files == 1 ? " file in " : " files in ") + to.string()) +
                 "\n");
   if (!is_job_over(view))
-    console.note("job " + paths.id() + " is " + state_word(view) + "; there may be more later\n");
+    console.note("job " + jobs::shown_id(paths) + " is " + state_word(view) + "; there may be more later\n");
   return 0;
 }
 
 Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Console& console) {
   StopSignals signals(options.notice);
   const fs::path run_folder = jobs::read_spec(paths).run_folder;
-  const auto progress = view::progress(stdout, {.plot = options.plot});
-  record::Follower follower(run_folder);
+  FollowedRuns runs(run_folder, options.plot, console);
   JobView view;
   std::string said;
   const bool is_over = look_until_over(signals, [&] {
     view = job_now(paths, console);
     const bool goes_on = !is_job_over(view);
-    std::error_code code;
-    if (fs::is_directory(run_folder, code))
-      follower.poll([&](const record::Event& event) { progress->show(event); });
+    runs.poll();
     const std::string word = state_word(view);
     if (goes_on && word != said && view.state != JobState::running)
       console.note("job " + view.id + " is " + word + "\n");
     said = word;
     return goes_on;
   });
-  progress->finish();
+  runs.finish();
   if (!is_over) return {.signal = signals.signal()};
   console.print(printable(closing_words(view)).append("\n"));
   return {.over = view};
@@ -275,7 +312,7 @@ int run_job_attach(const Call& call, Console& console) {
     const Attached end =
         attach_to_run(paths,
                       {.plot = settings_of<AttachChoice>(call).plot,
-                       .notice = "detached; the job goes on: lockstep job attach " + paths.id()},
+                       .notice = "detached; the job goes on: lockstep job attach " + jobs::shown_id(paths)},
                       console);
     if (end.over) return end.over->state == JobState::ended ? 0 : 1;
     return end.signal == SIGINT ? 0 : kSignalStatus + end.signal;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
@@ -14,6 +15,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/job_places.h"
+#include "lockstep/cli/relay.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 
@@ -24,6 +26,7 @@ using jobs::JobState;
 using jobs::JobView;
 
 constexpr auto kJobsInterval = std::chrono::seconds(2);
+constexpr auto kRelayedInterval = std::chrono::seconds(5);
 constexpr size_t kMostCommand = 40, kMostCommandBesideReasons = 20;
 
 struct JobsChoice {
@@ -102,6 +105,12 @@ std::string jobs_text(const std::vector<JobView>& views, int width) {
   return table_of(views, width) + "\n" + count_of_jobs(views);
 }
 
+// Those of this machine, and those behind login nodes.
+std::string all_jobs_text(const std::vector<JobView>& here, const std::string& relayed, int width) {
+  if (relayed.empty()) return jobs_text(here, width);
+  return here.empty() ? relayed : jobs_text(here, width) + "\n" + relayed;
+}
+
 std::string jobs_json(const std::vector<JobView>& views) {
   std::string text = "[";
   for (const JobView& view : views)
@@ -124,8 +133,14 @@ int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Cons
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
+  std::string relayed;
+  std::optional<std::chrono::steady_clock::time_point> asked;
   while (!signals.token().stop_requested()) {
-    const std::string text = jobs_text(read_jobs(root, choice, console), console.table_width());
+    if (const auto now = std::chrono::steady_clock::now(); !asked || now - *asked > kRelayedInterval) {
+      relayed = relayed_jobs(console);
+      asked = now;
+    }
+    const std::string text = all_jobs_text(read_jobs(root, choice, console), relayed, console.table_width());
     console.print(console.is_terminal() ? "\033[H\033[2J" + text : text + "\n");
     never.wait_for(lock, signals.token(), kJobsInterval, [] { return false; });
   }
@@ -142,8 +157,9 @@ int run_jobs(const Call& call, Console& console) {
   const std::filesystem::path root = jobs::jobs_folder();
   if (choice.watch) return watch_jobs(root, choice, console);
   const std::vector<JobView> views = read_jobs(root, choice, console);
-  console.print(settings_of<JsonOutput>(call).json ? jobs_json(views)
-                                                   : jobs_text(views, console.table_width()));
+  console.print(settings_of<JsonOutput>(call).json
+                    ? jobs_json(views)
+                    : all_jobs_text(views, relayed_jobs(console), console.table_width()));
   return 0;
 }
 

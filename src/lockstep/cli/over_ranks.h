@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 
+#include "lockstep/cli/bounded_ending.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verb.h"
@@ -20,12 +21,14 @@ int over_ranks(const Call& call, Console& console, Work work) {
   if (!call.launch) return work(nullptr);
   const std::unique_ptr<comm::Communicator> group =
       comm::join_group(*call.launch, {}, joining_of(call, console));
-  try {
-    return work(group.get());
-  } catch (...) {
-    group->abort(as_error(std::current_exception(), device::error_of));
-    throw;
-  }
+  return with_bounded_ending(call, [&] {
+    try {
+      return work(group.get());
+    } catch (...) {
+      group->abort(as_error(std::current_exception(), device::error_of));
+      throw;
+    }
+  });
 }
 
 inline bool leads(const comm::Communicator* group) { return group == nullptr || group->rank() == 0; }

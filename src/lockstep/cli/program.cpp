@@ -78,9 +78,7 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
   }
   if (const auto status = relay(verb, call, console)) return *status;
   if (const auto status = train_on_cluster(verb, call, console)) return *status;
-  const int status = verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);
-  if (verb.name == "jobs") list_relayed_jobs(call, console);
-  return status;
+  return verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);
 }
 
 int answer(const std::vector<std::string>& arguments, Console& console, const RunInEngine& engine,

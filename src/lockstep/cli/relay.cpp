@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/profile.h"
 #include "lockstep/cluster/ssh.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
@@ -71,8 +73,9 @@ std::optional<RelayedJob> relayed_job(const std::string& word) {
 
 // The words of a command of the program there, with the profile's folder of jobs.
 std::vector<std::string> program_there(const NamedProfile& found, const std::vector<std::string>& words) {
-  std::vector<std::string> command;
-  if (!found.profile.job_folder.empty()) command = {"env", "LOCKSTEP_JOBS=" + found.profile.job_folder};
+  // Jobs are called there as they are called here.
+  std::vector<std::string> command{"env", std::string(jobs::kShownAs) + "=" + found.name + ":"};
+  if (!found.profile.job_folder.empty()) command.push_back("LOCKSTEP_JOBS=" + found.profile.job_folder);
   command.push_back(found.profile.program);
   command.insert(command.end(), words.begin(), words.end());
   return command;
@@ -83,8 +86,8 @@ void put_profile(const NamedProfile& found, Message& message) {
   message.profile = found.profile;
   message.profile.login.clear();
   message.profile.host_key.clear();
-  message.name =
-      found.name + ".via-" + as_hex(hash_of(std::string_view(to_json(message.profile).dump()))).substr(0, 8);
+  message.name = found.name + jobs::kVia +
+                 as_hex(hash_of(std::string_view(to_json(message.profile).dump()))).substr(0, 8);
   for (const std::string& name : found.profile.secrets) {
     const char* value = std::getenv(name.c_str());
     if (value == nullptr)
@@ -108,13 +111,15 @@ std::string whole_message(Message message, const std::vector<std::string>& files
   return to_json(message).dump() + "\n" + bytes;
 }
 
+// `show` gets what is printed there as it comes.
 cluster::CommandEnd send(const NamedProfile& found, const Message& message,
-                         const std::vector<std::string>& files) {
+                         const std::vector<std::string>& files,
+                         const std::function<void(std::string_view)>& show = {}) {
   const cluster::CommandEnd end =
       cluster::run_command(cluster::ssh_words({.login = found.profile.login,
                                                .words = program_there(found, {"relay"}),
                                                .host_key = found.profile.host_key}),
-                           {.input = whole_message(message, files), .limit = kRelayLimit});
+                           {.input = whole_message(message, files), .limit = kRelayLimit, .show = show});
   if (end.status == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, end.errors);
   if (end.out_of_time)
     throw Error(ErrorCode::timeout,
@@ -136,6 +141,14 @@ std::string with_profile_name(const std::string& text, const std::string& name) 
   return written;
 }
 
+// "far:3,far:4" as the jobs are called there.
+std::string without_profile(const std::string& jobs, const std::string& name) {
+  std::vector<std::string> there;
+  for (const std::string& job : split(jobs, ','))
+    there.push_back(job.starts_with(name + ":") ? job.substr(name.size() + 1) : job);
+  return join(there, ",");
+}
+
 cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
   Message message;
   put_profile(found, message);
@@ -144,6 +157,7 @@ cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
   for (const Setting& setting : call.settings) {
     if (setting.name == "profile") continue;
     std::string text = setting.text;
+    if (setting.name == "after") text = without_profile(text, found.name);
     if (setting.name == "ship" || setting.name == "commands") {
       const std::vector<std::string> names = setting.name == "ship" ? split(text, ',') : std::vector{text};
       text.clear();
@@ -176,9 +190,9 @@ int relay_profile(const NamedProfile& found, const Verb& verb, const Call& call,
   message.words.push_back(message.name);
   for (const Setting& setting : call.settings)
     message.words.push_back("--" + setting.name + "=" + setting.text);
-  const cluster::CommandEnd end = send(found, message, {});
+  const cluster::CommandEnd end =
+      send(found, message, {}, [&](std::string_view text) { console.print(std::string(text)); });
   console.note(end.errors);
-  console.print(end.output);
   return end.status;
 }
 
@@ -263,10 +277,9 @@ std::optional<int> relay(const Verb& verb, const Call& call, Console& console) {
 
 RelayedJob submit_there(const NamedProfile& found, const Call& batch) {
   const cluster::CommandEnd end = send_batch(found, batch);
-  constexpr std::string_view kJob = "job ";
-  for (const std::string& line : split(end.output, '\n')) {
-    if (end.status == 0 && line.starts_with(kJob) && parse_number<int64_t>(line.substr(kJob.size())))
-      return {found, line.substr(kJob.size())};
+  const std::string kJob = "job " + found.name + ":";
+  for (const std::string& line : split(with_profile_name(end.output, found.name), '\n')) {
+    if (end.status == 0 && line.starts_with(kJob)) return {found, line.substr(kJob.size())};
   }
   throw Error(ErrorCode::cluster,
               found.profile.login + " did not take the job: " + printable(first_line(end.errors)),
@@ -284,9 +297,9 @@ std::optional<int> attach_there(const RelayedJob& job, bool plot, const std::str
 // The files come as one archive, and only files below the folder are taken from it.
 bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::vector<std::string>& options) {
   std::string script =
-      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\"";
+      "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\" >/dev/null";
   for (const std::string& option : options) script += " " + option;
-  script += " >&2; tar -C \"$d/files\" -cf - .";
+  script += "; tar -C \"$d/files\" -cf - .";
   make_folders(target);
   launch::Pipe pipe = launch::make_pipe();
   Descriptor reading(::dup(pipe.reading.get()));
@@ -312,23 +325,24 @@ bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::v
   return sent == 0 && taken == 0;
 }
 
-void list_relayed_jobs(const Call& call, Console& console) {
-  if (call.text_of("json") || call.text_of("watch")) return;
+std::string relayed_jobs(Console& console) {
+  std::string text;
   for (const NamedProfile& found : Profiles::of_user().list()) {
     if (found.profile.login.empty()) continue;
-    const cluster::CommandEnd end =
-        cluster::run_command(cluster::ssh_words({.login = found.profile.login,
-                                                 .words = program_there(found, {"jobs"}),
-                                                 .host_key = found.profile.host_key}),
-                             {.limit = std::chrono::seconds(30)});
+    std::vector<std::string> words = program_there(found, {"jobs"});
+    words.insert(words.begin() + 1, "COLUMNS=" + std::to_string(console.table_width()));
+    const cluster::CommandEnd end = cluster::run_command(
+        cluster::ssh_words(
+            {.login = found.profile.login, .words = words, .host_key = found.profile.host_key}),
+        {.limit = std::chrono::seconds(30)});
     if (end.status == 0) {
-      console.print("\n" + found.name + ", at " + found.profile.login + "; a job is " + found.name +
-                    ":NUMBER\n" + end.output);
+      text += (text.empty() ? "" : "\n") + found.name + ", at " + found.profile.login + "\n" + end.output;
     } else {
       console.note("warning: the jobs of " + found.name +
                    " are not shown: " + printable(first_line(end.errors)) + "\n");
     }
   }
+  return text;
 }
 
 int run_relay(const Call&, Console& console) {

@@ -15,8 +15,9 @@ namespace lockstep::cli {
 /// command is for this machine.
 std::optional<int> relay(const Verb& verb, const Call& call, Console& console);
 
-/// After the list of jobs of this machine, those of profiles with a login node.
-void list_relayed_jobs(const Call& call, Console& console);
+/// The lists of jobs of profiles with a login node; empty without such profiles. A login node that does not
+/// answer is a warning. Takes as long as these need to answer.
+std::string relayed_jobs(Console& console);
 
 /// A job of a profile with a login node.
 struct RelayedJob {

@@ -1,5 +1,8 @@
+#include <csignal>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/bounded_ending.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/downloading.h"
 #include "lockstep/cli/failure.h"
@@ -10,6 +13,10 @@
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
+#include "lockstep/data/loading_line.h"
+#include "lockstep/device/inventory.h"
+#include "lockstep/train/options/placement.h"
+#include "lockstep/train/run/data_loading.h"
 #include "lockstep/train/run/fit.h"
 #include "lockstep/train/run/folds.h"
 
@@ -79,33 +86,14 @@ train::Result train_folds(const train::TrainingRequest& request, const train::Op
   return last;
 }
 
-}  // namespace
-
-int run_train(const Call& call, Console& console) {
-  const auto [options, given] = training_options(call);
-  if (!call.launch) offer_pretrained(options, console);
-  const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
-  const bool told_by_progress = console.is_terminal();
-  StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
-                      call.launch ? AtSecond::go_on : AtSecond::die,
-                      call.launch ? AtFirst::die : AtFirst::stop);  // waiting for other ranks may take long
-  const std::unique_ptr<comm::Communicator> group =
-      call.launch ? comm::join_group(*call.launch, {}, joining_of(call, console)) : nullptr;
-  signals.stop_at_first();
-  train::TrainingRequest request;
-  request.comm = group.get();
-  request.ranks_here = call.launch ? call.launch->local_size : 1;
-  request.rank_here = call.launch ? call.launch->local_rank : 0;
-  request.needs_gpus = call.launch && call.launch->needs_gpus;
-  request.folder = call.words.front();
-  request.given = given;
-  request.console = is_first;
-  request.stop = signals.token();
+// The exit status.
+int train_and_tell(const Call& call, const train::TrainingRequest& request, const train::Options& options,
+                   const StopSignals& signals, Console& console) {
   try {
     const bool has_folds = is_cross_validation(options);
     const train::Result result =
         has_folds ? train_folds(request, options, console) : train::fit(request, options);
-    if (!is_first)
+    if (!request.console)
       return result.reason == train::EndReason::stopped ? status_after_stop(signals.signal(), call) : 0;
     if (result.reason == train::EndReason::stopped)
       return after_stop(result, call, signals.signal(), console);
@@ -129,6 +117,66 @@ int run_train(const Call& call, Console& console) {
     console.note(failure_text(error));
     return kSignalStatus + signals.signal();
   }
+}
+
+// Processes without a GPU of their own load data for those that have one.
+comm::JoinedProcess join_as_process(const Call& call, const train::Options& options,
+                                    std::shared_ptr<data::LoadingLine>& line, Console& console) {
+  comm::Joining how = joining_of(call, console);
+  how.loads =
+      train::has_no_gpu_left(options, device::inspect(), call.launch->local_rank, call.launch->gpus_here);
+  if (!how.loads) {
+    line = std::make_shared<data::LoadingLine>();
+    how.line = line->descriptor();
+  }
+  return comm::join_processes(*call.launch, {}, how);
+}
+
+std::string text_of_loaders(const std::vector<int64_t>& loaders) {
+  std::vector<std::string> numbers;
+  for (const int64_t loader : loaders) numbers.push_back(std::to_string(loader));
+  return "no GPU is left for " + std::string(loaders.size() == 1 ? "process " : "processes ") +
+         join(numbers, ", ") + " of the launcher; they decode images for the ranks of their machines";
+}
+
+int load_data(comm::JoinedProcess& joined, Console& console) {
+  data::LoadingEnd end(joined.line.release(),
+                       [process = joined.rank_process] { return ::kill(process, 0) == 0; });
+  const int64_t count = train::load_for_rank(end, [&](const std::string& why) {
+    console.note("lockstep: cannot load data: " + printable(why) + "\n");
+  });
+  console.print("decoded " + with_commas(count) + " images for rank " + std::to_string(joined.rank) + "\n");
+  return 0;
+}
+
+}  // namespace
+
+int run_train(const Call& call, Console& console) {
+  const auto [options, given] = training_options(call);
+  if (!call.launch) offer_pretrained(options, console);
+  const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
+  const bool told_by_progress = console.is_terminal();
+  StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
+                      call.launch ? AtSecond::go_on : AtSecond::die,
+                      call.launch ? AtFirst::die : AtFirst::stop);  // waiting for other ranks may take long
+  std::shared_ptr<data::LoadingLine> line;
+  comm::JoinedProcess joined =
+      call.launch ? join_as_process(call, options, line, console) : comm::JoinedProcess();
+  signals.stop_at_first();
+  if (joined.line) return with_bounded_ending(call, [&] { return load_data(joined, console); });
+  train::TrainingRequest request;
+  request.comm = joined.group.get();
+  request.ranks_here = call.launch ? joined.launch.local_size : 1;
+  request.rank_here = call.launch ? joined.launch.local_rank : 0;
+  request.needs_gpus = call.launch && joined.launch.needs_gpus;
+  request.line = joined.has_loaders ? line : nullptr;
+  request.loader_count = static_cast<int64_t>(joined.loaders.size());
+  request.loaders = text_of_loaders(joined.loaders);
+  request.folder = call.words.front();
+  request.given = given;
+  request.console = is_first;
+  request.stop = signals.token();
+  return with_bounded_ending(call, [&] { return train_and_tell(call, request, options, signals, console); });
 }
 
 }  // namespace lockstep::cli

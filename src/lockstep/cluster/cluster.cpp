@@ -4,10 +4,13 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "lockstep/cluster/lockstep_command.h"
+
 namespace lockstep::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenNodeLooks{5000};
+constexpr std::chrono::seconds kPowerLimit{3600};  // until all machines of a cloud are there
 
 }  // namespace
 
@@ -38,5 +41,11 @@ bool Cluster::wait(const WaitForNodes& options) const {
   }
   return false;
 }
+
+std::string Cluster::start() const { return run_lockstep({"cluster", "start", name()}, kPowerLimit); }
+
+std::string Cluster::stop() const { return run_lockstep({"cluster", "stop", name()}, kPowerLimit); }
+
+std::string Cluster::validate() const { return run_lockstep({"cluster", "validate", name()}, kPowerLimit); }
 
 }  // namespace lockstep::cluster

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "lockstep/cluster/nodes.h"
@@ -34,6 +35,15 @@ class Cluster {
   int64_t nodes_up() const;
   /// Until so many are up. False at the limit or after a stop. Throws cluster.
   bool wait(const WaitForNodes& options = {}) const;
+  /// As `lockstep cluster start` and `stop`, by that program: for machines that `lockstep cloud` made.
+  /// Returns what it says. Throws cluster with what to do for machines that are not ours to start, not_found.
+  std::string start() const;
+  std::string stop() const;
+  /// As `lockstep cluster validate`: tries the profile on its machines, through the login node if it has one,
+  /// and returns what became of each stage. Throws cluster with the stage that failed and what to do.
+  std::string validate() const;
+  /// The default from now on, as `lockstep cluster default NAME`.
+  void make_default() const { Profiles::of_user().set_default(name()); }
 
  private:
   NamedProfile named_;

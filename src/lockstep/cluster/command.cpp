@@ -35,7 +35,7 @@ launch::Pipe make_input_pipe() {
 class RunningCommand {
  public:
   RunningCommand(const std::vector<std::string>& words, const CommandRun& how)
-      : left_(how.input), deadline_(Clock::now() + how.limit) {
+      : show_(how.show), left_(how.input), deadline_(Clock::now() + how.limit) {
     process_ = launch::start_process({.program = words.front(),
                                       .words = words,
                                       .environment = how.environment,
@@ -77,12 +77,13 @@ class RunningCommand {
                                 pollfd{errors_.reading.get(), POLLIN, 0},
                                 pollfd{input_.writing.get(), POLLOUT, 0}};
     if (::poll(waits.data(), waits.size(), milliseconds) <= 0) return;
-    if (waits[0].revents != 0) read(output_, end.output);
-    if (waits[1].revents != 0) read(errors_, end.errors);
+    if (waits[0].revents != 0) read(output_, end.output, show_);
+    if (waits[1].revents != 0) read(errors_, end.errors, {});
     if (waits[2].revents != 0) write();
   }
-  static void read(launch::Pipe& pipe, std::string& text) {
+  static void read(launch::Pipe& pipe, std::string& text, const std::function<void(std::string_view)>& show) {
     const bool open = launch::read_available(pipe.reading.get(), [&](std::string_view piece) {
+      if (show) show(piece);
       text += piece.substr(0, kMostOutput - std::min(kMostOutput, text.size()));
     });
     if (!open) pipe.reading = {};
@@ -97,6 +98,7 @@ class RunningCommand {
   }
 
   launch::Pipe input_ = make_input_pipe(), output_ = launch::make_pipe(), errors_ = launch::make_pipe();
+  const std::function<void(std::string_view)> show_;
   std::string left_;
   Clock::time_point deadline_;
   pid_t process_ = -1;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::cluster {
@@ -11,9 +13,10 @@ namespace lockstep::cluster {
 inline constexpr int kSignalStatus = 128;
 
 struct CommandRun {
-  std::string input{};                     ///< what it reads on standard input
-  std::vector<std::string> environment{};  ///< "NAME=value" that replace the starter's
-  std::chrono::seconds limit{60};          ///< after it the command is killed
+  std::string input{};                           ///< what it reads on standard input
+  std::vector<std::string> environment{};        ///< "NAME=value" that replace the starter's
+  std::chrono::seconds limit{60};                ///< after it the command is killed
+  std::function<void(std::string_view)> show{};  ///< gets what it writes on standard output, as it comes
 };
 
 struct CommandEnd {

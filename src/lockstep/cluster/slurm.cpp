@@ -12,6 +12,7 @@
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
+#include "lockstep/jobs/job_list.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -73,7 +74,8 @@ class Slurm : public Scheduler {
       words.push_back(word == kRequeue ? word + expedite : word);
     CommandEnd end;
     for (int i = 0; i < kTries; ++i) {
-      end = run_command(words, {.input = script});
+      // How a command through a login node calls jobs is not the job's concern.
+      end = run_command(words, {.input = script, .environment = {std::string(jobs::kShownAs) + "="}});
       const std::string id = id_in(end.output);
       if (end.status == 0 && !id.empty()) return accepted(id, submission);
       if (!is_lost_answer(end)) break;
@@ -194,6 +196,10 @@ std::vector<std::string> sbatch_options(const Submission& submission) {
 std::string batch_script(const Submission& submission) {
   const Profile& profile = submission.resources;
   std::string script = "#!/bin/bash -l\n";
+  if (!submission.on_each_worker) {
+    for (const char* signal : {"USR1", "TERM"})
+      script += std::string("trap 'export ") + kEarlySignal + "=" + signal + "' " + signal + "\n";
+  }
   for (const std::string& module : profile.modules)
     script += "module load " + shell_word(module) + " || exit 1\n";
   for (const std::string& entry : worker_environment(profile)) {

@@ -20,10 +20,14 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/command.h"
+#include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/internal/owner.h"
 #include "lockstep/jobs/attempt_error.h"
+#include "lockstep/jobs/fetched_files.h"
 #include "lockstep/jobs/job_folder.h"
+#include "lockstep/jobs/job_run.h"
+#include "lockstep/jobs/local_attempt.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/run_folder.h"
@@ -41,10 +45,15 @@ using jobs::JobSpec;
 using Say = std::function<void(const std::string&)>;
 
 constexpr int kLostStatus = 113;           // of a rank that another one's failure ended
+constexpr int64_t kEndOfDiary = 4096;      // bytes
 constexpr int64_t kLongestRefusal = 4096;  // bytes that srun writes when it starts nothing
 constexpr std::chrono::seconds kOrphanLimit{120};
 constexpr std::chrono::seconds kRequeueLimit{60};
 constexpr std::chrono::milliseconds kLookInterval{500};
+constexpr std::chrono::seconds kRunLookInterval{2};
+constexpr std::chrono::seconds kRequestInterval{5};
+// A rank leaves by itself some seconds after its work (cli/bounded_ending.h), unless it cannot run at all.
+constexpr std::chrono::seconds kOutlivedLimit{20};
 
 // Of an array the id of the element.
 std::string own_id() {
@@ -60,7 +69,7 @@ std::string own_id() {
 // Ranks of an earlier attempt may still run on a machine that Slurm has given up. They hold the run, and end
 // when the run is asked to stop.
 void wait_for_orphans(const JobSpec& spec, const Say& say) {
-  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return;
+  if (spec.run_folder.empty() || !jobs::has_begun(spec.run_folder)) return;
   const auto end = Clock::now() + kOrphanLimit;
   bool asked = false;
   while (true) {
@@ -71,7 +80,8 @@ void wait_for_orphans(const JobSpec& spec, const Say& say) {
       if (error.code() != ErrorCode::io || Clock::now() > end) throw;
       if (!asked) say("an earlier attempt still writes to the run, and is asked to stop: " + error.message());
     }
-    if (!asked) record::make_request(spec.run_folder, {.from = "a later attempt"});
+    const auto runs = jobs::runs_in(spec.run_folder);
+    if (!asked && !runs.empty()) record::make_request(runs.back(), {.from = "a later attempt"});
     asked = true;
     std::this_thread::sleep_for(kLookInterval);
   }
@@ -87,11 +97,14 @@ sigset_t watched_signals() {
 // The step of Slurm in which the ranks run.
 class Step {
  public:
-  Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt) : paths_(paths), attempt_(attempt) {
+  Step(const JobSpec& spec, const JobPaths& paths, int64_t attempt)
+      : paths_(paths), spec_(spec), attempt_(attempt) {
     const sigset_t signals = watched_signals();
-    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) throw errno_error(errno, "watch", "signals");
+    // One that came to the script, before this program.
+    if (const std::string early = environment_variable(kEarlySignal); !early.empty())
+      ::kill(::getpid(), early == "USR1" ? SIGUSR1 : SIGTERM);
     const fs::path diary = paths.diary(attempt);
     Descriptor output(::open(diary.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!output) throw errno_error(errno, "write", diary.string());
@@ -125,20 +138,40 @@ class Step {
       }
       pollfd waits{signals_.get(), POLLIN, 0};
       ::poll(&waits, 1, static_cast<int>(kLookInterval.count()));
-      read_signals(id, say);
+      read_signals(say);
+      if (signal_ != 0 && Clock::now() >= next_request_) ask_to_save(id, say);
       if (!is_fenced_ && jobs::newest_attempt(paths_) > attempt_) {
         is_fenced_ = true;
         say("a later attempt began; this one ends");
         ::kill(-process_, SIGKILL);
       }
+      if (!has_outlived_run_ && is_run_long_over()) {
+        has_outlived_run_ = true;
+        say("the run is over, and ranks that do not end are left");
+        ::kill(-process_, SIGKILL);
+      }
     }
   }
 
+  fs::path diary() const { return paths_.diary(attempt_); }
   int signal() const { return signal_; }  ///< that asked for the end; 0: none
   bool is_fenced() const { return is_fenced_; }
+  bool has_outlived_run() const { return has_outlived_run_; }
 
  private:
-  void read_signals(const std::string& id, const Say& say) {
+  bool is_run_long_over() {
+    if (spec_.run_folder.empty() || Clock::now() < next_look_) return false;
+    next_look_ = Clock::now() + kRunLookInterval;
+    try {
+      if (!jobs::have_runs_ended(spec_)) return false;
+    } catch (const Error&) {  // the disk is away for a while
+      return false;
+    }
+    if (!run_ended_) run_ended_ = Clock::now();
+    return Clock::now() - *run_ended_ > kOutlivedLimit;
+  }
+
+  void read_signals(const Say& say) {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
@@ -146,19 +179,27 @@ class Step {
       signal_ = signal;
       say(signal == SIGUSR1 ? "the time limit is near; the ranks are asked to save"
                             : "the machines are taken; the ranks are asked to save");
-      // To the ranks only, not to this program. Ranks that have the signal already ignore a second one.
-      const CommandEnd end =
-          run_command({"scancel", "--signal=TERM", id}, {.limit = std::chrono::seconds(20)});
-      if (end.status != 0) say("scancel: " + printable(first_line(end.errors)));
     }
   }
 
+  // To the ranks only, not to this program. Again after a while, because they may have started since; ranks
+  // that have the signal already ignore a second one.
+  void ask_to_save(const std::string& id, const Say& say) {
+    next_request_ = Clock::now() + kRequestInterval;
+    const CommandEnd end = run_command({"scancel", "--signal=TERM", id}, {.limit = std::chrono::seconds(20)});
+    if (end.status != 0) say("scancel: " + printable(first_line(end.errors)));
+  }
+
   const JobPaths paths_;
+  const JobSpec& spec_;
   const int64_t attempt_;
   Descriptor signals_;
   pid_t process_ = -1;
   int signal_ = 0;
   bool is_fenced_ = false;
+  bool has_outlived_run_ = false;
+  std::optional<Clock::time_point> run_ended_;
+  Clock::time_point next_look_{}, next_request_{};
 };
 
 bool was_cancelled(const JobPaths& paths, const std::string& id) {
@@ -171,18 +212,25 @@ bool was_cancelled(const JobPaths& paths, const std::string& id) {
 // A run that somebody asked to stop (lockstep stop) is over; one that a signal stopped made room. Slurm may
 // send the signal to the ranks alone.
 bool was_run_stopped(const JobSpec& spec, bool by_signal) {
-  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return by_signal;
-  const record::StateOfRun found = record::state_of(spec.run_folder);
-  return found.state == record::RunState::stopped && !found.reason.ends_with("asked for it");
+  const auto found = jobs::state_of_runs(spec);
+  if (!found) return by_signal;
+  return found->state == record::RunState::stopped && !found->reason.ends_with("asked for it");
+}
+
+// Srun that loses a machine says so, and ends with status 0.
+bool has_lost_node(const fs::path& diary) {
+  return end_of_file(diary, kEndOfDiary).find("srun: error: Node failure on ") != std::string::npos;
 }
 
 AttemptEnd end_of(const JobSpec& spec, const Step& step, int status) {
+  if (step.has_outlived_run()) return AttemptEnd::ended;
   const bool by_signal = step.signal() != 0;
-  if (status == 0) {
-    const bool is_run = !spec.run_folder.empty();
-    return is_run && was_run_stopped(spec, by_signal) ? AttemptEnd::stopped : AttemptEnd::ended;
-  }
-  const bool was_killed = status == kLostStatus || status > kSignalStatus;
+  const bool is_run = !spec.run_folder.empty();
+  if (is_run && status == 0 && was_run_stopped(spec, by_signal)) return AttemptEnd::stopped;
+  const bool lost_node = has_lost_node(step.diary());
+  if (status == 0 && !lost_node) return AttemptEnd::ended;
+  const bool was_killed = lost_node || status == kLostStatus || status > kSignalStatus;
+  if (is_run && was_killed && jobs::have_runs_ended(spec)) return AttemptEnd::ended;
   if (!jobs::may_start_again(spec) || !(by_signal || was_killed)) return AttemptEnd::failed;
   return by_signal ? AttemptEnd::stopped : AttemptEnd::lost;
 }
@@ -196,7 +244,7 @@ std::string reason_of(const AttemptResult& result, int signal) {
     case AttemptEnd::lost:
       return "ranks were killed or lost (status " + std::to_string(result.status) + ")";
     case AttemptEnd::cancelled:
-      return "cancelled";
+      return "";
     case AttemptEnd::fenced:
       return "a later attempt began";
     case AttemptEnd::failed:
@@ -239,10 +287,29 @@ int run_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
   return step.signal();
 }
 
+// Slurm may have started the job again by itself, elsewhere, while this attempt went on on a machine that it
+// had lost.
+bool was_started_again(const std::string& id) {
+  constexpr std::string_view kRestarts = " Restarts=";
+  const CommandEnd end =
+      run_command({"scontrol", "show", "job", "--oneliner", id}, {.limit = std::chrono::seconds(20)});
+  const size_t at = end.output.find(kRestarts);
+  if (end.status != 0 || at == std::string::npos) return false;
+  const std::string text = end.output.substr(at + kRestarts.size());
+  const std::string own = environment_variable("SLURM_RESTART_COUNT");
+  return text.substr(0, text.find(' ')) != (own.empty() ? "0" : own);
+}
+
 // Slurm ends this process when it takes the job back.
 bool requeue(const std::string& id, const Say& say) {
+  if (was_started_again(id)) {
+    say("Slurm has started the job again");
+    return true;
+  }
   const CommandEnd end = run_command({"scontrol", "requeue", id});
-  if (end.status != 0) {
+  // It may end with the job, which is then taken back. Another end of this program could be taken for that of
+  // the next start.
+  if (end.status != 0 && end.status < kSignalStatus) {
     say("scontrol requeue: " + printable(first_line(end.errors)));
     return false;
   }
@@ -253,6 +320,8 @@ bool requeue(const std::string& id, const Say& say) {
 }  // namespace
 
 int run_slurm_attempt(const fs::path& folder, const Say& say) {
+  const sigset_t signals = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const JobPaths paths{folder};
   const JobSpec spec = jobs::read_spec(paths);
   const std::string id = own_id(), owner = own_job(paths, id);
@@ -264,10 +333,14 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   AttemptResult result{.attempt = jobs::begin_attempt(paths),
                        .nodes = environment_variable("SLURM_JOB_NODELIST"),
                        .started = now_seconds()};
+  jobs::write_file_quick(
+      paths.started(result.attempt),
+      to_json(jobs::Started{.runner = record::this_process(), .time = result.started}).dump() + "\n");
   say("attempt " + std::to_string(result.attempt) + " on " + result.nodes);
   const int signal = run_step(paths, spec, result, id, say);
   if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
     result.end = AttemptEnd::cancelled;
+  if (result.end != AttemptEnd::fenced) jobs::fetch_files(paths, spec, result.attempt, result.started);
   result.reason = reason_of(result, signal);
   if (const auto error = jobs::read_error(paths, result.attempt); error && result.end == AttemptEnd::failed)
     result.reason = error->message();

@@ -46,6 +46,7 @@ TEST(SlurmScript, QuotesWhatAShellWouldRead) {
                                            .command = {"/opt/lock step"},
                                            .folders = {"it's"},
                                            .resources = {.environment = {"A=$(touch x)"}}});
+  EXPECT_THAT(script, HasSubstr("trap 'export LOCKSTEP_SIGNAL=USR1' USR1\n"));
   EXPECT_THAT(script, HasSubstr("export A='$(touch x)'"));
   EXPECT_THAT(script, HasSubstr("exec '/opt/lock step' 'it'\\''s'"));
 }

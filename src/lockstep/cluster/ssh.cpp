@@ -45,7 +45,8 @@ std::vector<std::string> ssh_words(const SshCommand& command) {
   if (const std::string folder = control_folder(); command.shares_connection && !folder.empty())
     words.insert(words.end(), {"-o", "ControlMaster=auto", "-o", "ControlPath=" + folder + "/%C", "-o",
                                "ControlPersist=60"});
-  if (command.on_terminal) words.emplace_back("-tt");
+  // Without a word on the connection's end.
+  if (command.on_terminal) words.insert(words.end(), {"-tt", "-o", "LogLevel=ERROR"});
   std::string line;
   for (const std::string& word : command.words) line += (line.empty() ? "" : " ") + shell_word(word);
   words.insert(words.end(), {command.login, "--", line});

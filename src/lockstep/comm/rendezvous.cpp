@@ -2,7 +2,9 @@
 // use.
 #include "lockstep/comm/rendezvous.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -35,24 +37,34 @@ struct Joined {
   std::unique_ptr<PeerWatch> watch;
 };
 
+std::string path_of_file(int descriptor) {
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor);
+}
+
+// A file that another process of this machine has open, and whose path it has written under the key.
+Descriptor open_file_of(const Store& store, const std::string& key, const launch::Launch& launch,
+                        const Json& owner) {
+  const std::string path = store->get_to_str(key);
+  const std::string folder = "/proc/" + std::to_string(owner["process"].get<int64_t>()) + "/fd/";
+  if (!path.starts_with(folder) || !parse_number<int>(path.substr(folder.size())))
+    throw Error(
+        ErrorCode::communication,
+        who(launch) + " was given \"" + printable(path.substr(0, 80)) + "\", which is not that rank's memory",
+        kSecretHint);
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!file) throw errno_error(errno, "open", path);
+  return file;
+}
+
 std::shared_ptr<GroupMemory> share_memory(const Store& store, const launch::Launch& launch,
                                           const std::vector<Json>& ranks) {
   constexpr const char* kKey = "memory";
   if (launch.rank == 0) {
     auto memory = GroupMemory::make(launch.size);
-    store->set(kKey, "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(memory->descriptor()));
+    store->set(kKey, path_of_file(memory->descriptor()));
     return memory;
   }
-  const std::string path = store->get_to_str(kKey);
-  const std::string folder = "/proc/" + std::to_string(ranks.front()["process"].get<int64_t>()) + "/fd/";
-  if (!path.starts_with(folder) || !parse_number<int>(path.substr(folder.size())))
-    throw Error(
-        ErrorCode::communication,
-        who(launch) + " was given \"" + printable(path.substr(0, 80)) + "\", which is not rank 0's memory",
-        kSecretHint);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) throw errno_error(errno, "open", path);
-  auto memory = GroupMemory::open(descriptor);
+  auto memory = GroupMemory::open(open_file_of(store, kKey, launch, ranks.front()).release());
   if (memory->size() != static_cast<int64_t>(ranks.size()))
     throw Error(ErrorCode::communication, who(launch) + " was given the memory of another group");
   return memory;
@@ -153,24 +165,110 @@ std::unique_ptr<Communicator> join_in_memory(const Store& store, const launch::L
                            std::move(options));
 }
 
-std::unique_ptr<Communicator> join(const launch::Launch& launch, const Joining& how,
-                                   CommunicatorOptions options) {
+// Which of the processes that have met are ranks, and which load data.
+struct Roles {
+  std::vector<Json> ranks;             // introductions
+  std::vector<int64_t> numbers;        // of the ranks among all processes
+  std::vector<int64_t> loaders;        // numbers of the others
+  std::map<int64_t, size_t> rank_for;  // loader's number: the rank that it loads for, of its machine, in turn
+};
+
+Roles roles_of(const std::vector<Json>& processes) {
+  Roles roles;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (processes[i].contains("loads")) {
+      roles.loaders.push_back(static_cast<int64_t>(i));
+      continue;
+    }
+    roles.ranks.push_back(processes[i]);
+    roles.numbers.push_back(static_cast<int64_t>(i));
+  }
+  std::map<std::string, size_t> turns;
+  for (const int64_t loader : roles.loaders) {
+    const Json& machine = processes[static_cast<size_t>(loader)]["machine"];
+    std::vector<size_t> here;
+    for (size_t rank = 0; rank < roles.ranks.size(); ++rank) {
+      if (roles.ranks[rank]["machine"] == machine) here.push_back(rank);
+    }
+    if (here.empty())
+      throw Error(ErrorCode::device,
+                  name_of(static_cast<size_t>(loader), processes[static_cast<size_t>(loader)]) +
+                      " has no GPU, and no rank of its machine has one for which it could load data",
+                  "start as many processes on each machine as it has GPUs, or more");
+    roles.rank_for[loader] = here[turns[machine.dump()]++ % here.size()];
+  }
+  return roles;
+}
+
+std::string line_key(size_t rank) { return "line-" + std::to_string(rank); }
+std::string line_taken_key(int64_t loader) { return "line-taken-" + std::to_string(loader); }
+
+launch::Launch place_of_rank(const launch::Launch& launch, const Roles& roles) {
+  launch::Launch place = launch;
+  place.size = static_cast<int64_t>(roles.ranks.size());
+  place.rank = std::ranges::find(roles.numbers, launch.rank) - roles.numbers.begin();
+  place.local_size = place.local_rank = 0;
+  const Json& machine = roles.ranks[static_cast<size_t>(place.rank)]["machine"];
+  for (int64_t rank = 0; rank < place.size; ++rank) {
+    if (roles.ranks[static_cast<size_t>(rank)]["machine"] != machine) continue;
+    place.local_rank += rank < place.rank ? 1 : 0;
+    ++place.local_size;
+  }
+  return place;
+}
+
+JoinedProcess join_as_loader(const Store& store, const launch::Launch& launch, const Roles& roles) {
+  const size_t rank = roles.rank_for.at(launch.rank);
+  JoinedProcess joined{.launch = launch, .loaders = roles.loaders, .rank = static_cast<int64_t>(rank)};
+  joined.rank_process = roles.ranks[rank]["process"].get<pid_t>();
+  joined.line = open_file_of(store, line_key(rank), launch, roles.ranks[rank]);
+  store->set(line_taken_key(launch.rank), "taken");
+  return joined;
+}
+
+// The store may end with rank 0, so its loaders must have the file before this rank goes on.
+bool give_line(const Store& store, const Roles& roles, int64_t rank, int line) {
+  std::vector<std::string> taken;
+  for (const auto& [loader, for_rank] : roles.rank_for) {
+    if (static_cast<int64_t>(for_rank) == rank) taken.push_back(line_taken_key(loader));
+  }
+  if (taken.empty()) return false;
+  store->set(line_key(static_cast<size_t>(rank)), path_of_file(line));
+  store->wait(taken);
+  return true;
+}
+
+JoinedProcess join(const launch::Launch& launch, const Joining& how, CommunicatorOptions options) {
   Patience patience(waiting_of(launch, how.waiting));
   const OpenStore open = open_store(launch, patience);
-  const Met met = meet(open, launch, introduction(launch, how.kind), patience);
+  Json own = introduction(launch, how.kind);
+  if (how.loads) own["loads"] = true;
+  const Met met = meet(open, launch, own, patience);
   const Store store = open.store->under(met.session + "/");
-  auto comm = use_gloo(met.ranks, how.kind) ? join_over_network(store, launch, met.ranks, std::move(options))
-                                            : join_in_memory(store, launch, met.ranks, std::move(options));
-  comm->barrier();  // now every rank has what it needs from the others, and rank 0 need not wait for any
-  return comm;
+  const Roles roles = roles_of(met.ranks);
+  if (how.loads) return join_as_loader(store, launch, roles);
+  JoinedProcess joined{.launch = roles.loaders.empty() ? launch : place_of_rank(launch, roles),
+                       .loaders = roles.loaders};
+  joined.has_loaders = give_line(store, roles, joined.launch.rank, how.line);
+  joined.group = use_gloo(roles.ranks, how.kind)
+                     ? join_over_network(store, joined.launch, roles.ranks, std::move(options))
+                     : join_in_memory(store, joined.launch, roles.ranks, std::move(options));
+  joined.group
+      ->barrier();  // now every rank has what it needs from the others, and rank 0 need not wait for any
+  return joined;
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> join_group(const launch::Launch& launched, CommunicatorOptions options,
-                                         const Joining& how) {
+JoinedProcess join_processes(const launch::Launch& launched, CommunicatorOptions options,
+                             const Joining& how) {
   const launch::Launch launch = at_meeting_place(launched);
   return at_meeting(launch, [&] { return join(launch, how, std::move(options)); });
+}
+
+std::unique_ptr<Communicator> join_group(const launch::Launch& launched, CommunicatorOptions options,
+                                         const Joining& how) {
+  return join_processes(launched, std::move(options), how).group;
 }
 
 struct MeetingPlace::Server {

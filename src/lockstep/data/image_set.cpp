@@ -73,6 +73,7 @@ struct ImageSet::State {
   ImageFormat format;
   std::shared_ptr<const ImageSet> whole;  // the set of a part, which stores nothing itself
   std::shared_ptr<const RecordFile> cache;
+  std::shared_ptr<LoadingLine> line;  // to loaders; may be empty
   int64_t image_bytes = 0;
   bool in_memory = false;
   // Memory is not touched before it is written, so its use grows as images are read.
@@ -84,6 +85,7 @@ struct ImageSet::State {
   }
 
   void decode(int64_t index, std::span<uint8_t> destination) const {
+    if (line != nullptr && line->take(index, destination)) return;
     numbered(dataset, index, [&] { read_through(cache.get(), dataset.store(), index, format, destination); });
   }
 
@@ -162,6 +164,32 @@ const RecordFile* ImageSet::cache() const {
   return state_->whole != nullptr ? state_->whole->cache() : state_->cache.get();
 }
 int64_t ImageSet::kept_bytes() const { return state_->kept == nullptr ? 0 : size() * image_bytes(); }
+
+void ImageSet::load_from(std::shared_ptr<LoadingLine> line) const {
+  if (state_->whole != nullptr) return state_->whole->load_from(std::move(line));
+  if (state_->format.kind == SampleKind::image) state_->line = std::move(line);
+}
+
+void ImageSet::expect(std::span<const int64_t> indices) const {
+  const State& state = *state_;
+  std::vector<int64_t> wanted;
+  if (state.whole != nullptr) {
+    if (state.whole->state_->line == nullptr) return;
+    for (const int64_t index : indices) wanted.push_back(state.dataset.store().index_in_whole(index));
+    return state.whole->expect(wanted);
+  }
+  if (state.line == nullptr || state.in_memory) return;
+  for (const int64_t index : indices) {
+    if (state.kept == nullptr || state.states[static_cast<size_t>(index)] == kEmpty) wanted.push_back(index);
+  }
+  state.line->expect(wanted);
+}
+
+void ImageSet::decode(int64_t index_in_whole, std::span<uint8_t> destination) const {
+  const State& state = *state_;
+  state.whole != nullptr ? state.whole->decode(index_in_whole, destination)
+                         : state.decode(index_in_whole, destination);
+}
 
 void ImageSet::read(int64_t index, std::span<uint8_t> destination) const {
   const State& state = *state_;

@@ -14,6 +14,7 @@
 
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/image_cache.h"
+#include "lockstep/data/loading_line.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::data {
@@ -55,6 +56,14 @@ class ImageSet {
                                ///< already decoded in the dataset, and for a part
 
   const RecordFile* cache() const;  ///< null if there is none
+
+  /// From now on images are taken from loaders where they have them. Not while another thread reads. A part
+  /// does so for the set that it is part of.
+  void load_from(std::shared_ptr<LoadingLine> line) const;
+  /// Tells the loaders, if there are some, which samples are read next.
+  void expect(std::span<const int64_t> indices) const;
+  /// As read does, in the set of which this one is a part, and without keeping the image. For a loader.
+  void decode(int64_t index_in_whole, std::span<uint8_t> destination) const;
 
   /// Writes the image to `destination` (image_bytes() long), decoding it if necessary. Throws corrupt_data
   /// with `cannot decode "path" (sample i of n): reason`. A sequence may be read to any length from its own

@@ -91,6 +91,7 @@ struct MiniBatchQueue::State {
   void open_next() {
     std::shared_ptr<Filling> filling = filler.open(cursor, order);
     const int64_t pieces = filling->pieces();
+    if (filler.options().images_wanted) filler.images().expect(filling->samples);
     open.push_back(
         std::make_shared<OpenMiniBatch>(OpenMiniBatch{.filling = std::move(filling), .pieces_left = pieces}));
     advance();

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMostErrorBytes = 1 << 20;
 
 std::filesystem::path error_file(const JobPaths& paths, int64_t attempt) {
-  return paths.attempt_folder(attempt) / "error.json";
+  return paths.attempt_folder(attempt) / kErrorFile;
 }
 
 ErrorCode code_named(const std::string& name) {
@@ -46,7 +46,10 @@ void leave_error(const Error& error) noexcept {
 }
 
 std::optional<Error> read_error(const JobPaths& paths, int64_t attempt) {
-  const std::filesystem::path file = error_file(paths, attempt);
+  return read_error(error_file(paths, attempt));
+}
+
+std::optional<Error> read_error(const std::filesystem::path& file) {
   if (::access(file.c_str(), F_OK) != 0) return std::nullopt;
   try {
     const Json json = parse_json(read_file(file, kMostErrorBytes));

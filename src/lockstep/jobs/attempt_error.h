@@ -19,4 +19,10 @@ void leave_error(const Error& error) noexcept;
 /// Nothing if there is none, or none that can be read.
 std::optional<Error> read_error(const JobPaths& paths, int64_t attempt);
 
+/// From a copy of the file.
+std::optional<Error> read_error(const std::filesystem::path& file);
+
+/// Its name in the attempt's folder.
+inline constexpr const char* kErrorFile = "error.json";
+
 }  // namespace lockstep::jobs

@@ -13,6 +13,7 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/known_part.h"
+#include "lockstep/jobs/job_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 
@@ -167,7 +168,7 @@ std::vector<std::string> command_of(const JobSpec& spec) {
     command.emplace_back("--output");
     command.push_back(spec.run_folder);
   }
-  if (!spec.run_folder.empty() && ::access(record::RunPaths{spec.run_folder}.options().c_str(), F_OK) == 0 &&
+  if (!spec.run_folder.empty() && has_begun(spec.run_folder) &&
       std::find(command.begin(), command.end(), "--resume") == command.end())
     command.emplace_back("--resume");
   return command;
@@ -187,8 +188,8 @@ std::vector<std::string> job_environment(const JobPaths& paths, const JobSpec& s
 bool may_start_again(const JobSpec& spec) { return spec.requeue || !spec.run_folder.empty(); }
 
 int64_t step_of(const JobSpec& spec) {
-  if (spec.run_folder.empty() || !record::holds_run(spec.run_folder)) return -1;
-  return record::state_of(spec.run_folder).step;
+  const auto run = state_of_runs(spec);
+  return run ? run->step : -1;
 }
 
 bool is_worth_another(const JobPaths& paths, const JobSpec& spec, int64_t attempt, int64_t step) {

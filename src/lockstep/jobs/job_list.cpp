@@ -5,11 +5,13 @@
 #include <thread>
 #include <unistd.h>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_attempt.h"
+#include "lockstep/jobs/job_run.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/state.h"
 #include "lockstep/record/summary.h"
@@ -32,7 +34,27 @@ std::vector<int64_t> numbers_in(const fs::path& root) {
   return numbers;
 }
 
+// How far a cross-validation is: its runs are done one after the other.
+void add_folds(JobView& view, const std::vector<fs::path>& runs, int64_t folds) {
+  view.step = 0;
+  double done = 0;
+  for (const fs::path& run : runs) {
+    const auto status = record::read_status(run);
+    if (!status) continue;
+    *view.step += status->step;
+    if (record::is_final(status->state)) {
+      done += status->state == record::RunState::ended ? 1 : 0;
+    } else if (status->total_steps > 0) {
+      done += static_cast<double>(status->step) / static_cast<double>(status->total_steps);
+    }
+    if (const auto result = record::read_result(run)) view.accuracy = result->accuracy;
+  }
+  view.progress = done / static_cast<double>(folds);
+}
+
 void add_run(JobView& view) {
+  const std::vector<fs::path> runs = runs_in(view.run_folder);
+  if (const int64_t folds = folds_in(view.run_folder); folds > 0) return add_folds(view, runs, folds);
   const auto status = record::read_status(view.run_folder);
   if (!status) return;
   view.step = status->step;
@@ -89,12 +111,16 @@ void add_state(const JobPaths& paths, const JobSpec& spec, JobView& view) {
 
 }  // namespace
 
+std::string shown_profile(const std::string& name) { return name.substr(0, name.rfind(kVia)); }
+
+std::string shown_id(const JobPaths& paths) { return environment_variable(kShownAs) + paths.id(); }
+
 JobView view_of(const JobPaths& paths) {
-  JobView view{.id = paths.id(), .folder = paths.folder.string()};
+  JobView view{.id = shown_id(paths), .folder = paths.folder.string()};
   try {
     JobSpec spec = read_spec(paths);
     view.name = spec.name;
-    view.profile = spec.profile;
+    view.profile = shown_profile(spec.profile);
     view.scheduler = spec.scheduler;
     view.host = spec.host;
     view.workers = spec.workers;

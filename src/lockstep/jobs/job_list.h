@@ -62,6 +62,16 @@ struct JobView {
   };
 };
 
+/// The name of a profile as people know it: one that came through a login node (cli/relay.cpp) is called
+/// NAME.via-HASH.
+std::string shown_profile(const std::string& name);
+inline constexpr const char* kVia = ".via-";
+
+inline constexpr const char* kShownAs = "LOCKSTEP_SHOWN_AS";
+/// How commands call a job: its number, behind what this variable has where a command came through a login
+/// node: "far:12".
+std::string shown_id(const JobPaths& paths);
+
 /// By number. Jobs that cannot be read are in it without a state.
 std::vector<JobView> list_jobs(const std::filesystem::path& root);
 

@@ -18,6 +18,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/fetched_files.h"
+#include "lockstep/jobs/job_run.h"
 #include "lockstep/jobs/surroundings.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/known_part.h"
@@ -134,8 +135,8 @@ class Command {
 };
 
 bool is_run_stopped(const JobSpec& spec) {
-  return !spec.run_folder.empty() && record::holds_run(spec.run_folder) &&
-         record::state_of(spec.run_folder).state == record::RunState::stopped;
+  const auto run = state_of_runs(spec);
+  return run && run->state == record::RunState::stopped;
 }
 
 // By somebody or something else, so that another attempt may fare better.
@@ -164,11 +165,8 @@ std::string how_it_ended(int status) {
 std::string reason_of(const BegunAttempt& begun, const AttemptResult& result) {
   if (result.end == AttemptEnd::ended) return is_run_stopped(begun.spec) ? "stopped on request" : "";
   if (result.end == AttemptEnd::cancelled) return "";
-  const JobSpec& spec = begun.spec;
-  if (!spec.run_folder.empty() && record::holds_run(spec.run_folder)) {
-    const record::StateOfRun run = record::state_of(spec.run_folder);
-    if (run.state == record::RunState::failed && !run.reason.empty()) return run.reason;
-  }
+  const auto run = state_of_runs(begun.spec);
+  if (run && run->state == record::RunState::failed && !run->reason.empty()) return run->reason;
   const std::string how = how_it_ended(static_cast<int>(result.status));
   const std::string last = printable(last_line_of(begun.paths.diary(begun.attempt)));
   return how + (last.empty() ? "" : "; its last line: " + last);
@@ -230,7 +228,7 @@ AttemptResult result_of_lost(const JobPaths& paths, const JobSpec& spec, int64_t
                        .nodes = spec.host,
                        .started = started ? started->time : 0,
                        .ended = now_seconds()};
-  if (step_of(spec) >= 0 && record::state_of(spec.run_folder).state == record::RunState::ended) {
+  if (have_runs_ended(spec)) {
     result.end = AttemptEnd::ended;
     result.status = 0;
     return result;

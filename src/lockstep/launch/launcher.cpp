@@ -164,6 +164,9 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.interface = text_of(variable, "GLOO_SOCKET_IFNAME");
   launch.secret = secret_of(variable);
   launch.needs_gpus = text_of(variable, "LOCKSTEP_FAST_MULTINODE") == "on" && launch.local_size < launch.size;
+  // Another launcher may start ranks in an allocation, which have what it tells them.
+  if (std::string_view(names->rank) == "SLURM_PROCID" && variable("SLURM_GPUS_ON_NODE") != nullptr)
+    launch.gpus_here = number_of(variable, "SLURM_GPUS_ON_NODE", 0, kMostRanks);
   if (variable("LOCKSTEP_LOST_STATUS") != nullptr)
     launch.lost_status = static_cast<int>(number_of(variable, "LOCKSTEP_LOST_STATUS", 1, 255));
   if (variable("LOCKSTEP_STOPPED_STATUS") != nullptr)

@@ -32,7 +32,8 @@ struct Launch {
   int stopped_status = -1;
   /// LOCKSTEP_FAST_MULTINODE=on: ranks of several machines must send gradients from GPU to GPU, or not train.
   bool needs_gpus = false;
-  int lost_status = 1;  ///< LOCKSTEP_LOST_STATUS: exit status of a rank that ends because another was lost
+  int64_t gpus_here = 0;  ///< SLURM_GPUS_ON_NODE: GPUs of the job on this machine; 0: not told
+  int lost_status = 1;    ///< LOCKSTEP_LOST_STATUS: exit status of a rank that ends because another was lost
 };
 
 /// Reads the variables through `variable` (getenv, or a test's table). Nothing if no launcher gave a rank and

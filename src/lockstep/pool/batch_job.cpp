@@ -11,6 +11,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
+#include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -21,6 +22,7 @@
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/surroundings.h"
+#include "lockstep/pool/internal/job_there.h"
 #include "lockstep/pool/internal/process.h"
 #include "lockstep/pool/session.h"
 
@@ -32,30 +34,39 @@ using jobs::JobPaths;
 using jobs::JobState;
 
 constexpr std::chrono::milliseconds kJobInterval{100};
+constexpr std::chrono::seconds kJobIntervalThere{2};
 constexpr double kSecondsBetweenJobWakes = 2;
 constexpr size_t kJobTask = 1, kJobBuild = 2, kJobWords = 3;  // after kJobArgument
 constexpr const char* kLocal = "local";
+constexpr const char* kOutput = "output";
+constexpr const char* kFieldsFile = "fields.json";
+constexpr const char* kTensorsFile = "tensors.safetensors";
 
 fs::path input_folder(const JobPaths& paths) { return paths.folder / "input"; }
-fs::path output_folder(const JobPaths& paths, int64_t attempt) {
-  return paths.attempt_folder(attempt) / "output";
+// Among the files that `job fetch` brings.
+fs::path output_folder(const JobPaths& paths, int64_t attempt) { return paths.files(attempt) / kOutput; }
+
+// A job that came through a login node has it among its shipped files.
+fs::path given_folder(const JobPaths& paths) {
+  std::error_code none;
+  return fs::exists(input_folder(paths), none) ? input_folder(paths) : paths.shipped();
 }
 
 void write_packet(const fs::path& folder, const Packet& packet) {
   make_folders(folder);
-  nn::write_safetensors(folder / "tensors.safetensors", open_tensors(packet));
-  write_file_atomic(folder / "fields.json", packet.fields.dump() + "\n");
+  nn::write_safetensors(folder / kTensorsFile, open_tensors(packet));
+  write_file_atomic(folder / kFieldsFile, packet.fields.dump() + "\n");
 }
 
 Packet read_packet_in(const fs::path& folder) {
   try {
     Packet packet;
-    packet.fields = parse_json(read_file(folder / "fields.json"));
-    packet.tensors = nn::read_safetensors(folder / "tensors.safetensors").tensors;
+    packet.fields = parse_json(read_file(folder / kFieldsFile));
+    packet.tensors = nn::read_safetensors(folder / kTensorsFile).tensors;
     return packet;
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data,
-                quote((folder / "fields.json").string()) + " is damaged: " + error.what());
+                quote((folder / kFieldsFile).string()) + " is damaged: " + error.what());
   }
 }
 
@@ -73,11 +84,6 @@ Packet first_packet(const std::vector<std::any>& results) {
 // Puts what was asked for into the profile.
 void take_options(cluster::NamedProfile& named, const BatchOptions& options) {
   cluster::Profile& profile = named.profile;
-  if (!profile.login.empty())
-    throw Error(ErrorCode::invalid_option,
-                "a task cannot be submitted with the profile " + quote(named.name) +
-                    ", whose login node is " + profile.login,
-                "run the program there, or use lockstep batch --profile " + named.name + " -- PROGRAM");
   if (profile.scheduler == kLocal) return;
   if (options.workers > 0) profile.workers = options.workers;
   if (profile.workers > 0) profile.nodes = std::min(profile.nodes, profile.workers);
@@ -95,9 +101,32 @@ Error error_without_result(const jobs::JobView& view) {
           "the scheduler's log is in " + view.folder};
 }
 
+AnyBatchJob submit_task_there(const cluster::NamedProfile& named, const std::string& task,
+                              const Packet& input, const BatchOptions& options) {
+  const fs::path folder = fs::temp_directory_path() / ("lockstep-task-" + random_hex(8));
+  write_packet(folder, input);
+  const FolderRemoval at_end{folder};
+  return AnyBatchJob(submit_there(named.name, {program_path(), kJobArgument, task, build_of_program()},
+                                  {folder / kFieldsFile, folder / kTensorsFile},
+                                  {.workers = options.workers,
+                                   .name = options.name.empty() ? task : options.name,
+                                   .after = options.after,
+                                   .priority = options.priority,
+                                   .memory = options.memory,
+                                   .requeue = options.requeue}));
+}
+
 }  // namespace
 
+AnyBatchJob::AnyBatchJob(const std::string& id) {
+  if (id.find(':') != std::string::npos)
+    there_ = id;
+  else
+    paths_ = jobs::find_job(jobs::jobs_folder(), id);
+}
+
 jobs::JobView AnyBatchJob::show() const {
+  if (is_there()) return view_there(there_);
   std::vector<jobs::JobView> views{jobs::view_of(paths_)};
   cluster::add_standings(views);  // a scheduler that cannot be reached may answer the next time
   return std::move(views.front());
@@ -114,30 +143,39 @@ bool AnyBatchJob::wait(std::chrono::milliseconds timeout) const {
   while (!done()) {
     const double seconds = seconds_since(start);
     if (seconds > std::chrono::duration<double>(timeout).count()) return false;
-    if (seconds > woken + kSecondsBetweenJobWakes) {
+    if (!is_there() && seconds > woken + kSecondsBetweenJobWakes) {
       wake_local_queue(paths_.folder.parent_path());
       woken = seconds;
     }
-    std::this_thread::sleep_for(kJobInterval);
+    std::this_thread::sleep_for(is_there() ? kJobIntervalThere : kJobInterval);
   }
   return true;
 }
 
 void AnyBatchJob::wait() const { wait(std::chrono::hours(24 * 365)); }
 
-bool AnyBatchJob::cancel() const { return cluster::cancel_job(paths_, {program_path(), kRunnerArgument}); }
+bool AnyBatchJob::cancel() const {
+  if (is_there()) return cancel_there(there_);
+  return cluster::cancel_job(paths_, {program_path(), kRunnerArgument});
+}
 
 std::string AnyBatchJob::diary() const {
+  if (is_there()) return diary_there(there_);
   const fs::path file = paths_.diary(jobs::newest_attempt(paths_));
   return ::access(file.c_str(), F_OK) == 0 ? read_file(file) : "";
 }
 
 std::optional<Json> AnyBatchJob::value(const std::string& name) const {
+  if (is_there()) return value_there(there_, name);
   return jobs::JobStore(paths_, jobs::newest_attempt(paths_)).value(name);
 }
 
 Packet AnyBatchJob::result() const {
   wait();
+  if (is_there()) {
+    const FetchedJob fetched(there_);
+    return read_packet_in(fetched.folder() / kOutput);
+  }
   const auto result = jobs::read_result(paths_);
   if (!result) throw error_without_result(show());
   if (result->end == jobs::AttemptEnd::ended) return read_packet_in(output_folder(paths_, result->attempt));
@@ -152,10 +190,11 @@ Packet AnyBatchJob::result() const {
               "lockstep job diary " + id() + " shows what it has written");
 }
 
-JobPaths submit_task(const std::string& task, const Packet& input, const BatchOptions& options) {
+AnyBatchJob submit_task(const std::string& task, const Packet& input, const BatchOptions& options) {
   const std::string program = program_path();
   cluster::NamedProfile named = cluster::Profiles::of_user().find(options.profile);
   cluster::Profile& profile = named.profile;
+  if (!profile.login.empty()) return submit_task_there(named, task, input, options);
   take_options(named, options);
   const bool is_local = profile.scheduler == kLocal;
   const fs::path root = jobs::jobs_folder();
@@ -182,7 +221,7 @@ JobPaths submit_task(const std::string& task, const Packet& input, const BatchOp
     write_packet(input_folder(hidden), input);
   });
   cluster::submit_jobs({paths}, {.profile = profile, .runner = {program, kRunnerArgument}});
-  return paths;
+  return AnyBatchJob(paths);
 }
 
 void check_job_build(const std::vector<std::string>& words) {
@@ -203,7 +242,7 @@ int run_job_task(Session& session, const TaskTable& tasks) {
   try {
     const Pool pool = session.open_pool({.workers = jobs::read_spec(paths).workers});
     const AnyTask& task = find_task(tasks, words[kJobTask]);
-    const Packet input = read_packet_in(input_folder(paths));
+    const Packet input = read_packet_in(given_folder(paths));
     write_packet(output_folder(paths, *attempt), pool.run_packed(task, input));
   } catch (const Error& error) {
     jobs::write_error(paths, *attempt, error);

@@ -26,9 +26,12 @@ struct BatchOptions {
 class AnyBatchJob {
  public:
   explicit AnyBatchJob(jobs::JobPaths paths) : paths_(std::move(paths)) {}
+  /// The job of an id or a name, as `lockstep job` takes it: "12", or "far:12" behind the login node of a
+  /// profile. Throws not_found for one of this machine that is not there.
+  explicit AnyBatchJob(const std::string& id);
 
   /// As `lockstep job` takes it.
-  std::string id() const { return paths_.id(); }
+  std::string id() const { return there_.empty() ? paths_.id() : there_; }
   /// State, progress and times now.
   jobs::JobView show() const;
   bool done() const;
@@ -47,14 +50,19 @@ class AnyBatchJob {
   Packet result() const;
 
  private:
+  bool is_there() const { return !there_.empty(); }
+
   jobs::JobPaths paths_;
+  std::string there_;  ///< "far:12": behind a login node; empty: on the disk of this machine
 };
 
 /// The job of a task whose result is an Out.
 template <class Out>
 class BatchJob : public AnyBatchJob {
  public:
+  explicit BatchJob(AnyBatchJob job) : AnyBatchJob(std::move(job)) {}
   explicit BatchJob(jobs::JobPaths paths) : AnyBatchJob(std::move(paths)) {}
+  explicit BatchJob(const std::string& id) : AnyBatchJob(id) {}
   /// Waits for the result of rank 0. Throws cancelled if it was cancelled, else the reason of its failure.
   Out get() const {
     if constexpr (std::is_void_v<Out>) {
@@ -70,8 +78,9 @@ inline constexpr const char* kJobArgument = "--lockstep-job";
 inline constexpr const char* kRunnerArgument = "--lockstep-queue-runner";
 
 /// Submits the task of this name. The program's main must be `run`, with the task in its list. On a cluster
-/// its machines must have the same build of the program at the same path, and the folder of the jobs.
-jobs::JobPaths submit_task(const std::string& task, const Packet& input, const BatchOptions& options);
+/// its machines must have the same build of the program at the same path, and the folder of the jobs. Behind
+/// a login node `lockstep batch` submits it.
+AnyBatchJob submit_task(const std::string& task, const Packet& input, const BatchOptions& options);
 
 class Session;
 /// Throws invalid_option if this process is a rank of a job (its words begin with kJobArgument) that another

@@ -60,6 +60,12 @@ std::vector<WorkerInfo> Dispatcher::workers() const {
   return infos;
 }
 
+int64_t Dispatcher::gpu_workers() const {
+  int64_t count = 0;
+  for (size_t worker = 0; worker < slots_.size(); ++worker) count += crew_->gpu(worker) >= 0 ? 1 : 0;
+  return count;
+}
+
 bool Dispatcher::is_open() const {
   const std::lock_guard lock(mutex_);
   return open_ && !closing_;
@@ -85,6 +91,11 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
         "open a larger pool");
   }
   if (!is_open()) throw pool_is_closed();
+  if (const int64_t able = gpu_workers(); work.on_gpus && (ranks > able))
+    throw Error(ErrorCode::invalid_option,
+                "a call cannot have " + std::to_string(ranks) + " workers on GPUs in a pool in which " +
+                    std::to_string(able) + " have one",
+                "open a pool with more GPUs, or let the call use any worker");
   crew_->prepare(work);
   const auto call = std::make_shared<Call>();
   call->work = std::make_shared<const Work>(std::move(work));
@@ -108,10 +119,13 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
 void Dispatcher::schedule(Later& later) {
   while (!pending_.empty()) {
     const CallPointer call = pending_.front();
-    const auto count_of = [&](auto&& holds) {
-      return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds));
-    };
-    if (count_of([](const Slot& slot) { return slot.state != SlotState::gone; }) < call->results.size()) {
+    size_t able = 0, idle = 0;
+    for (size_t worker = 0; worker < slots_.size(); ++worker) {
+      if (!may_take(worker, *call->work)) continue;
+      ++able;
+      idle += slots_[worker].state == SlotState::idle ? 1 : 0;
+    }
+    if (able < call->results.size()) {
       pending_.pop_front();
       call->cause =
           Error(ErrorCode::cluster,
@@ -120,8 +134,7 @@ void Dispatcher::schedule(Later& later) {
       settle(call, later);
       continue;
     }
-    if (count_of([](const Slot& slot) { return slot.state == SlotState::idle; }) < call->results.size())
-      return;
+    if (idle < call->results.size()) return;
     pending_.pop_front();
     try {
       // Not earlier, because it takes a descriptor, and there may be more waiting calls than descriptors.
@@ -140,7 +153,8 @@ void Dispatcher::assign(const CallPointer& call) {
   running_[call->number] = call;
   call->record->start();
   for (size_t worker = 0; worker < slots_.size() && call->at_work.size() < call->results.size(); ++worker) {
-    if (slots_[worker].state == SlotState::idle) call->at_work.insert(worker);
+    if (slots_[worker].state == SlotState::idle && may_take(worker, *call->work))
+      call->at_work.insert(worker);
   }
   std::vector<int64_t> gpus;
   for (const size_t worker : call->at_work) gpus.push_back(crew_->gpu(worker));

@@ -1,5 +1,7 @@
 #include "lockstep/pool/pool.h"
 
+#include <algorithm>
+
 #include "lockstep/pool/internal/dispatcher.h"
 
 namespace lockstep::pool {
@@ -19,6 +21,8 @@ void Pool::check_may_wait() const { dispatcher_->check_may_wait(); }
 
 std::shared_ptr<CallRecord> Pool::start(Work work, const CallOptions& options,
                                         int64_t default_workers) const {
+  work.on_gpus = options.on_gpus;
+  if (options.on_gpus) default_workers = std::min(default_workers, dispatcher_->gpu_workers());
   return dispatcher_->submit(std::move(work), options.workers == 0 ? default_workers : options.workers,
                              options.queue);
 }

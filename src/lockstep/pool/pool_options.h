@@ -41,6 +41,7 @@ struct PoolOptions {
 struct CallOptions {
   int64_t workers = 0;   ///< ranks of the group; 0: for spmd all workers of the pool, for parfeval one
   AnyDataQueue queue{};  ///< target of Worker::send
+  bool on_gpus = false;  ///< only workers that have a GPU take part; workers 0: all of these, for spmd
   std::string name{};    ///< name of a lambda in messages; a task has its own name
 };
 

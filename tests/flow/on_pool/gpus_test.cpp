@@ -35,6 +35,21 @@ TEST_F(FitOnPool, ClientAndTasksAskWhereAWorkerIs) {
   }
 }
 
+TEST_F(FitOnPool, OfAPoolWithGpusOnlyWorkersThatHaveOneTrain) {
+  if (device::gpus().empty()) GTEST_SKIP() << "there is no GPU";
+  const auto gpus = static_cast<int64_t>(device::gpus().size());
+  train_alone("alone");
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    open(kind, gpus + 2);
+    const std::string run = std::string("some-") + enum_names(kind)[static_cast<size_t>(kind)];
+    Trial parallel = trial(run);
+    parallel.execution = "parallel";
+    train::fit(*session, nn::find_network("mlp"), corners(64), options_of(parallel));
+    EXPECT_EQ(workers_of(folder_ / run), gpus);
+    EXPECT_EQ(weights(run), weights("alone"));
+  }
+}
+
 TEST_F(FitOnPool, APoolIsOnTheGpusThatWereNamed) {
   const auto open_on = [](pool::PoolKind kind, std::vector<int64_t> gpus, int64_t workers = 0) {
     return session->open_pool({.kind = kind, .workers = workers, .gpus = std::move(gpus), .quiet = true});

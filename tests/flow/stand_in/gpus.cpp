@@ -3,6 +3,8 @@
 // files in $TMPDIR; the number of bytes that a rank sent is added to the file $STAND_IN_LINK_LOG if that is
 // set. JPEGs are decoded by libjpeg's quick methods at full size, which no --decode on the CPU does; if
 // $STAND_IN_WITHOUT_NVJPEG is set they are not decoded.
+#include <cstring>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -97,11 +99,18 @@ class QuickDecoder : public device::JpegDecoder {
   }
 };
 
+// Of four, as many as CUDA_VISIBLE_DEVICES names.
+int64_t visible() {
+  const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
+  return names == nullptr || *names == '\0' ? 4 : 1 + std::count(names, names + std::strlen(names), ',');
+}
+
 class StandIn : public device::GpuLibrary {
  public:
   std::vector<device::Gpu> list() const override {
     std::vector<device::Gpu> gpus;
-    for (int64_t index = 0; index < 4; ++index) gpus.push_back({index, "stand-in", int64_t{1} << 30, "0.0"});
+    for (int64_t index = 0; index < visible(); ++index)
+      gpus.push_back({index, "stand-in", int64_t{1} << 30, "0.0"});
     return gpus;
   }
   at::Device device(int64_t) const override { return at::kCPU; }

@@ -16,6 +16,9 @@ std::vector<std::string> sbatch_options(const Submission& submission);
 /// Whether this sbatch, by what it prints for --version, has --requeue=expedite.
 bool can_expedite(std::string_view version);
 
+/// Set by the script for the program that it becomes: a signal that came before, USR1 or TERM.
+inline constexpr const char* kEarlySignal = "LOCKSTEP_SIGNAL";
+
 /// What sbatch reads on standard input.
 std::string batch_script(const Submission& submission);
 

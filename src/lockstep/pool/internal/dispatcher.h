@@ -49,6 +49,8 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   std::vector<WorkerInfo> workers() const;
   bool is_open() const;
   bool is_whole() const;
+  /// Workers that have a GPU.
+  int64_t gpu_workers() const;
   bool is_on_this_machine() const { return crew_->shares_memory(); }
 
   /// Throws at once for work that the crew cannot do, and after the pool was closed.
@@ -96,6 +98,10 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   using Later = std::vector<std::function<void()>>;
 
   std::deque<CallPointer>::iterator find_pending(int64_t number);
+  /// Whether it may take part in the call, now or later.
+  bool may_take(size_t worker, const Work& work) const {
+    return slots_[worker].state != SlotState::gone && (!work.on_gpus || crew_->gpu(worker) >= 0);
+  }
   void schedule(Later& later);
   void assign(const CallPointer& call);
   void worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note);

@@ -1,6 +1,7 @@
 #include "lockstep/train/cache/resident_images.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <ATen/Functions.h>
 
@@ -12,6 +13,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr double kShare = 0.25;            // of the GPU's free memory; a step needs the rest
+constexpr int64_t kAhead = 64;             // images that loaders are told of before they are read
 constexpr int64_t kGroupBytes = 64 << 20;  // read before they are sent
 
 // The reason why images must be made on the host in every epoch, or are not needed; empty if there is none.
@@ -56,11 +58,20 @@ void ResidentImages::load(int64_t threads, const std::stop_token& stop) {
   const at::Tensor host = at::empty({group, bytes}, at::kByte);
   for (int64_t first = 0; first < count && !stop.stop_requested(); first += group) {
     const int64_t size = std::min(group, count - first);
+    expect(first, first + kAhead);
     data::for_each_sample(size, std::max(threads, images_->parallel_reads()), [&](int64_t i) {
+      if (i % kAhead == 0) expect(first + i + kAhead, first + i + 2 * kAhead);
       images_->read(first + i, {host.mutable_data_ptr<uint8_t>() + i * bytes, static_cast<size_t>(bytes)});
     });
     kept_.narrow(0, first, size).copy_(host.narrow(0, 0, size));
   }
+}
+
+void ResidentImages::expect(int64_t begin, int64_t end) const {
+  std::vector<int64_t> indices(
+      static_cast<size_t>(std::max<int64_t>(0, std::min(end, images_->size()) - begin)));
+  std::iota(indices.begin(), indices.end(), begin);
+  images_->expect(indices);
 }
 
 void ResidentImages::fill(std::vector<data::Shard>& shards) const {

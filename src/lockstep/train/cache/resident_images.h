@@ -49,6 +49,7 @@ class ResidentImages {
   int64_t bytes() const { return static_cast<int64_t>(kept_.nbytes()); }
 
  private:
+  void expect(int64_t begin, int64_t end) const;
   std::shared_ptr<const data::ImageSet> images_;
   at::Tensor kept_;  // [samples, C * H * W]
 };

@@ -175,6 +175,13 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   return placement;
 }
 
+bool has_no_gpu_left(const Options& options, const device::Inventory& inventory, int64_t here, int64_t told) {
+  if (options.execution == Execution::cpu || inventory.gpus.empty()) return false;
+  const auto usable = static_cast<int64_t>(chosen_gpus(options, inventory).size());
+  // Each may see one alone, its own or that of all.
+  return inventory.gpus.size() > 1 ? here >= usable : told == 1 && here >= 1;
+}
+
 at::Device open_device(const std::string& kind, int64_t gpu) {
   if (kind == "cpu") return at::kCPU;
   const device::GpuLibrary& library = device::gpu_library();

@@ -43,6 +43,11 @@ struct Ranks {
 Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory,
                             Ranks ranks = {});
 
+/// Whether a process of a launcher has no GPU to train on, because those of its machine are those of the
+/// processes before it. here: its index among those of its machine; told: GPUs of all of them together, 0 if
+/// not known.
+bool has_no_gpu_left(const Options& options, const device::Inventory& inventory, int64_t here, int64_t told);
+
 /// The CPU, or a GPU by its index. Opening a GPU restricts the process to deterministic kernels.
 /// kind: as in Placement and Plan.
 at::Device open_device(const std::string& kind, int64_t gpu);

@@ -59,7 +59,10 @@ struct TrainingRequest {
   std::vector<int64_t> gpus{};         ///< GPUs to use if the options name none: in a task those of its group
   int64_t ranks_here = 1;              ///< number of ranks on this machine, which share its memory
   int64_t rank_here = 0;               ///< index of this rank among them, which decides its GPU
-  bool needs_gpus = false;             ///< no rank may train on a CPU: gradients go from GPU to GPU
+  std::shared_ptr<data::LoadingLine> line{};  ///< to processes that decode images for this rank; null: none
+  std::string loaders{};     ///< who they are, for the plan; empty: nobody loads for any rank
+  int64_t loader_count = 0;  ///< for all ranks
+  bool needs_gpus = false;   ///< no rank may train on a CPU: gradients go from GPU to GPU
   std::shared_ptr<device::GpuLink> gpu_link{};  ///< for ranks that are the GPUs of one process (gpu_ranks.h);
                                                 ///< options.workers then counts the workers of all
 };

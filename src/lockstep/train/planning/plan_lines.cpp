@@ -203,6 +203,8 @@ std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, c
   const bool on_cpu = plan.machine.device == "cpu";
   lines.push_back({"device", on_cpu ? "cpu" : "gpu " + as_text(plan.machine.devices), reasons.device});
   lines.push_back({"workers", std::to_string(plan.machine.workers), reasons.workers});
+  if (reasons.loader_count > 0)
+    lines.push_back({"data loaders", std::to_string(reasons.loader_count), reasons.loaders});
   add(step_lines(plan, reasons));
   lines.push_back(steps_line(plan.length, plan.data.validation_count, reasons.length_given));
   lines.push_back({"optimizer", as_text(plan.update.optimizer), update_text(plan.update, reasons)});

@@ -30,6 +30,8 @@ struct PlanReasons {
 
   std::string device;
   std::string workers;
+  std::string loaders;  ///< processes that decode images for the ranks; empty: none
+  int64_t loader_count = 0;
   bool shards_given = false;
   std::string mini_batch;  ///< may be empty
   bool batch_norm_group_given = false;

@@ -282,6 +282,8 @@ class Preparation {
     place_on(plan_.machine, placement, plan_.data.format.jpeg_decoder);
     reasons_.device = std::move(placement.device_reason);
     reasons_.workers = std::move(placement.workers_reason);
+    reasons_.loaders = request_.loaders;
+    reasons_.loader_count = request_.loader_count;
   }
 
   void choose_kept_features() {

@@ -16,6 +16,7 @@
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/loop/training.h"
 #include "lockstep/train/planning/prepare.h"
+#include "lockstep/train/run/data_loading.h"
 #include "lockstep/train/run/gpu_ranks.h"
 #include "lockstep/train/run/restore.h"
 #include "lockstep/train/run/run_files.h"
@@ -42,6 +43,7 @@ class Run {
   Result make() {
     if (!start_.state.finished.empty()) return finished_already();
     prepare_together();
+    take_from_loaders(request_, start_.options, prepared_);
     if (!leads_) return train();
     if (start_.checkpoint) warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
     if (!start_.manifest) write_files_of_run();

@@ -9,7 +9,9 @@ namespace {
 // All ranks call `work`, which runs in a task of the group (on_worker.h).
 template <class Work>
 auto on_all_threads(const pool::Pool& pool, const Options& options, const char* name, Work work) {
-  return pool.spmd({.workers = options.workers, .name = name}, [&](pool::Worker&) { return work(); }).front();
+  pool::CallOptions how = call_options(pool, options);
+  how.name = name;
+  return pool.spmd(how, [&](pool::Worker&) { return work(); }).front();
 }
 
 }  // namespace

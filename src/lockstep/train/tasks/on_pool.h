@@ -12,12 +12,13 @@
 namespace lockstep::train {
 
 /// With --execution parallel, trains on all workers of the session's pool (or options.workers of them) as one
-/// group, which does nothing else meanwhile; the pool is opened automatically. With any other execution, the
-/// same as fit without a session. The weights are the same for any number of workers, threads or processes.
-/// Processes, including a launcher's ranks, need lockstep::run in main (run.h). They read an image folder
-/// themselves; the samples of another dataset are read here once, into memory that all processes share.
-/// Observer, listener and progress are called here, in the order of the run; while the observer decides, the
-/// run waits. A network that is a C++ module must also be listed in main (network_task). Throws as fit does.
+/// group, which does nothing else meanwhile; the pool is opened automatically. If some workers have a GPU,
+/// only those train. With any other execution, the same as fit without a session. The weights are the same
+/// for any number of workers, threads or processes. Processes, including a launcher's ranks, need
+/// lockstep::run in main (run.h). They read an image folder themselves; the samples of another dataset are
+/// read here once, into memory that all processes share. Observer, listener and progress are called here, in
+/// the order of the run; while the observer decides, the run waits. A network that is a C++ module must also
+/// be listed in main (network_task). Throws as fit does.
 Result fit(pool::Session& session, const TrainingRequest& request, const Options& options);
 Result fit(pool::Session& session, const nn::Network& network, const data::Dataset& dataset,
            const Options& options, record::Observer observer = {});

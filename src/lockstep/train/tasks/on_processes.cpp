@@ -200,7 +200,7 @@ ProcessAnswer result_of(const pool::Future<ProcessAnswer>& future, const Process
 
 at::Tensor values_of(const pool::Pool& pool, const ProcessOrder& order, const Options& options,
                      const std::stop_token& stop) {
-  const auto future = start(pool, order, {.workers = options.workers});
+  const auto future = start(pool, order, call_options(pool, options));
   const std::stop_callback cancel(stop, [&] { future.cancel(); });
   at::Tensor values = result_of(future, order).values;
   return values;
@@ -232,6 +232,15 @@ int run_program(int argc, char** argv, pool::TaskTable tasks,
   return pool::run_program(argc, argv, tasks, client);
 }
 
+pool::CallOptions call_options(const pool::Pool& pool, const Options& options) {
+  const std::vector<pool::WorkerInfo> workers = pool.workers();
+  const int64_t with_gpu = std::count_if(workers.begin(), workers.end(),
+                                         [](const pool::WorkerInfo& worker) { return worker.gpu >= 0; });
+  if (with_gpu == 0 || with_gpu == pool.size() || options.workers > with_gpu)
+    return {.workers = options.workers};
+  return {.workers = options.workers > 0 ? options.workers : with_gpu, .on_gpus = true};
+}
+
 Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, const Options& options) {
   if (request.stream != nullptr || request.standing != nullptr)
     throw Error(ErrorCode::invalid_option, "a ParallelWrapper cannot train on a pool of processes",
@@ -251,7 +260,9 @@ Result fit_on_processes(const pool::Pool& pool, const TrainingRequest& request, 
                            .heard = listeners.any(),
                            .layer = {},
                            .network = as_order(request.network)};
-  const auto future = start(pool, order, {.workers = options.workers, .queue = queue});
+  pool::CallOptions how = call_options(pool, options);
+  how.queue = queue;
+  const auto future = start(pool, order, how);
   line.connect(future);
   const std::stop_callback stop(request.stop, [&] { line.stop(); });
   const std::stop_callback enough(request.enough, [&] { line.enough(); });

@@ -17,6 +17,10 @@
 
 namespace lockstep::train {
 
+/// How a pool trains and predicts: on options.workers workers. If some workers have a GPU, only those take
+/// part, unless more workers are asked for than have one.
+pool::CallOptions call_options(const pool::Pool& pool, const Options& options);
+
 enum class OrderKind { fit, predict, layer };
 constexpr std::array<const char*, 3> enum_names(OrderKind) { return {"fit", "predict", "layer"}; }
 
