@@ -5,6 +5,7 @@ one job was made, the machines are free again, and nothing counts that an earlie
 usage: faults_test.py [NAME...]     each once; with LOCKSTEP_LONG=1, each 20 times. Prints how often each was met."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ from trained_on_slurm import STEP
 
 TRIALS = int(os.environ.get("LOCKSTEP_TRIALS", 20 if runs.IS_LONG else 1))
 HANG = pathlib.Path(os.environ.get("LOCKSTEP_HANG_AT_END", runs.PROGRAM.parents[1] / "lib/liblockstep_hang_at_end.so"))
-LONGER = ["--max-epochs", "720"]  # still trains when Slurm has noticed
+LONGER = ["--max-epochs", "480"]  # still trains when Slurm has noticed
 # In the place of sbatch: the answer is lost, with or without the job.
 LOST_ANSWER = """#!/bin/sh
 [ "$1" != --version ] || exec /usr/bin/sbatch --version
@@ -45,10 +46,9 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     MACHINES = 4  # the first is the switch and the controller's
     SIZE = {"nodes": 2, "workers": 2}
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.expected_longer = cls.train_alone("alone-longer", LONGER)
+    @functools.cached_property
+    def expected_longer(self):
+        return self.train_alone("alone-longer", LONGER)
 
     def each(self, name, work):
         """Trials go on after one that failed."""

@@ -5,6 +5,7 @@ node that dies, taken by a more urgent job, and at its time limit."""
 import subprocess
 import unittest
 
+import jobs_on_slurm  # noqa: F401  (finds the modules of tests/flow)
 import runs
 import slurm
 import trained_on_slurm

@@ -1,5 +1,4 @@
-// Data that several trainings of one process use: archives are opened once, images are decoded and stored
-// once.
+// Data that several trainings of one process use: archives are opened, and images decoded and stored, once.
 #pragma once
 
 #include <cstdint>
