@@ -12,7 +12,6 @@
 #include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/verbs.h"
-#include "lockstep/device/memory.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
 
@@ -170,7 +169,6 @@ void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
 std::vector<FieldInfo> sweep_fields() { return fields_of<sweep::SweepOptions>(); }
 
 int run_sweep(const Call& call, Console& console) {
-  device::keep_freed_memory();  // a suggestion takes and frees some megabytes
   sweep::SweepSpec spec = asked_spec(call);
   sweep::SweepPaths paths{spec.options.output};
   if (spec.options.output.empty()) {
