@@ -2,7 +2,8 @@
 """What can happen to a training on a real Slurm, each thing many times: it ends with the weights of one thread, exactly
 one job was made, the machines are free again, and nothing counts that an earlier attempt still writes.
 
-usage: faults_test.py [NAME...]     each once; with LOCKSTEP_LONG=1, each 20 times. Prints how often each was met."""
+usage: faults_test.py [NAME...]     each once; with LOCKSTEP_LONG=1, each 20 times, or LOCKSTEP_TRIALS times. Prints how
+often each was met."""
 
 import contextlib
 import functools
