@@ -5,14 +5,12 @@
 #include <iostream>
 #include <string>
 
-#include "lockstep/device/memory.h"
 #include "lockstep/sweep/search.h"
 
 using namespace lockstep;
 using namespace lockstep::sweep;
 
 int main() {
-  device::keep_freed_memory();  // as lockstep sweep does
   std::string line;
   std::getline(std::cin, line);
   const Json asked = Json::parse(line);

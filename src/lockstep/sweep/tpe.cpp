@@ -3,6 +3,7 @@
 // bad ones (constant liar).
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <tuple>
 
 #include "lockstep/base/seed.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kStartupTrials = 10;
 constexpr int kCandidates = 24;
+constexpr size_t kKeptBytes = 8 << 20;
 
 using State = Observation::State;
 
@@ -46,6 +48,13 @@ Halves halves_of(std::span<const Observation> observations) {
   return halves;
 }
 
+// A suggestion takes and frees some megabytes, which glibc would give back to the system each time. Once it has
+// freed a block of this size, it keeps twice as much (mallopt(3), M_MMAP_THRESHOLD).
+void keep_freed_memory() {
+  void* volatile block = std::malloc(kKeptBytes);
+  std::free(block);
+}
+
 class TpeSampler : public Sampler {
  public:
   TpeSampler(const Space& space, uint64_t seed)
@@ -54,6 +63,7 @@ class TpeSampler : public Sampler {
       const Parameter& parameter = space.parameters()[i];
       if (!parameter.is_single() && parameter.when.empty()) together_.push_back(i);
     }
+    keep_freed_memory();
   }
   bool learns() const override { return true; }
 
