@@ -48,8 +48,8 @@ Halves halves_of(std::span<const Observation> observations) {
   return halves;
 }
 
-// A suggestion takes and frees some megabytes, which glibc would give back to the system each time. Once it has
-// freed a block of this size, it keeps twice as much (mallopt(3), M_MMAP_THRESHOLD).
+// A suggestion takes and frees some megabytes, which glibc would give back to the system each time. Once it
+// has freed a block of this size, it keeps twice as much (mallopt(3), M_MMAP_THRESHOLD).
 void keep_freed_memory() {
   void* volatile block = std::malloc(kKeptBytes);
   std::free(block);
