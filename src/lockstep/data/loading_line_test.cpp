@@ -95,7 +95,9 @@ TEST(LoadingLine, ASampleThatCannotBeDecodedIsTheTrainers) {
   for (int round = 0; round < 100; ++round) {
     line.expect(std::array<int64_t, 2>{1, 2});
     EXPECT_FALSE(line.take(2, image));
-    if (line.take(1, image)) EXPECT_EQ(image, loaded_image(1));
+    if (line.take(1, image)) {
+      EXPECT_EQ(image, loaded_image(1));
+    }
   }
   // Another set of the same numbers, with images of another size.
   line.open("small", 10, 4);
