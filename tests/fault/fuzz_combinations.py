@@ -225,7 +225,7 @@ class Combination:
         if rng.random() < 0.7:
             o["head"] = "new"
             if rng.random() < 0.3:
-                o["head-epochs"] = "1"
+                o["unfreeze-after"] = "1"
         if rng.random() < 0.7:
             o["freeze"] = FIRST_LAYERS[self.kind]
             if rng.random() < 0.5:

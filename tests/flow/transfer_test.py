@@ -67,7 +67,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
 
     def test_the_head_first_then_all_layers(self):
         """With squeezenet's dropout; stopped among the steps of the head and later, any number of workers has the same bits."""
-        options = ["--head", "new", "--head-epochs", "1", "--cache", "off"]
+        options = ["--head", "new", "--unfreeze-after", "1", "--cache", "off"]
         head = self.transfer("head", "squeezenet", *options, "--max-epochs", "1")
         self.assertEqual(self.changed_by("squeezenet", head), {"classifier.1.weight", "classifier.1.bias"})
         whole = self.transfer("whole", "squeezenet", *options, "--workers", "1")
@@ -76,8 +76,8 @@ class Transfer(runs.TestFolders, unittest.TestCase):
             stopped = self.transfer(f"stopped {stop}", "squeezenet", *options, "--workers", "3", "--pause-after-step", stop)
             runs.train(self.digits, stopped, "--resume", "--workers", "2", "--pause-after-step", "0")
             self.assertEqual(runs.weights(stopped), runs.weights(whole), stop)
-        self.assertIn("--head-epochs is for networks that get new layers",
-                      runs.run("plan", self.digits, "--head-epochs", "1", status=2))
+        self.assertIn("--unfreeze-after is for networks that get new layers",
+                      runs.run("plan", self.digits, "--unfreeze-after", "1", status=2))
 
     def computed(self, output):
         return [event["values"]["computed"] for event in runs.of_kind(output, "message")

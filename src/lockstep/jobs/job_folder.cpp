@@ -95,12 +95,14 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
     file.write(to_json(spec).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     for (int64_t number = next_number(root);; ++number) {
       const JobPaths paths{root / std::to_string(number)};
+      if (::access(paths.folder.c_str(), F_OK) == 0) continue;
+      // Before the job is there: who sees it goes on from its number, so the last one written is the highest.
+      write_file_quick(root / ".last", std::to_string(number) + "\n");
       if (::rename(hidden.folder.c_str(), paths.folder.c_str()) == 0) {
         // After the rename: the disk's journal then writes both at once. Nobody knows the job yet.
         file.sync();
         file.close();
         sync_folder(root);
-        write_file_quick(root / ".last", std::to_string(number) + "\n");
         return paths;
       }
       if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)

@@ -45,7 +45,7 @@ struct Options {
   int64_t drop_layers = 0;
   std::string new_layers{};
   std::string freeze{};
-  int64_t head_epochs = 0;
+  int64_t unfreeze_after = 0;
   std::string learning_rate_factors{};
   KeepFeatures keep_features = KeepFeatures::auto_;
 
@@ -203,7 +203,7 @@ struct Options {
     field(
         "freeze", self.freeze, weights,
         "layers whose weights do not change: comma-separated names, * stands for any text, e.g. features.*");
-    field("head-epochs", self.head_epochs, weights,
+    field("unfreeze-after", self.unfreeze_after, weights,
           "with --head new: epochs at the beginning in which only the new layers learn; all learn after them",
           between(0, kMostEpochs));
     field("learning-rate-factors", self.learning_rate_factors, weights,

@@ -28,8 +28,8 @@ void put_on_new_head(nn::Network& network, NetworkPlan& plan, const Options& opt
     if (!options.new_layers.empty())
       throw Error(ErrorCode::invalid_option, "--new-layers is for networks that get new layers",
                   "add --head new");
-    if (options.head_epochs > 0)
-      throw Error(ErrorCode::invalid_option, "--head-epochs is for networks that get new layers",
+    if (options.unfreeze_after > 0)
+      throw Error(ErrorCode::invalid_option, "--unfreeze-after is for networks that get new layers",
                   "add --head new");
     return;
   }
@@ -95,8 +95,8 @@ std::pair<nn::Network, std::string> default_network(const data::ImageFormat& for
 
 bool are_few_photographs(const data::ImageFormat& format, int64_t count) {
   constexpr int64_t kSide = 64;
-  return format.kind == data::SampleKind::image && format.channels == 3 &&
-         std::min(format.height, format.width) >= kSide && count < kFewImages;
+  return format.kind == data::SampleKind::image && std::min(format.height, format.width) >= kSide &&
+         count < kFewImages;
 }
 
 NetworkChoice make_network(const nn::Network& network, const nn::NetworkInput& input, const Options& options,

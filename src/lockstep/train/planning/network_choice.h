@@ -17,7 +17,7 @@ std::pair<nn::Network, std::string> default_network(const data::ImageFormat& for
 
 constexpr int64_t kFewImages = 10'000;  ///< fewer are too few for large networks with random weights
 
-/// Whether they are colour images of at least 64 pixels per side, and too few for random weights.
+/// Whether they are images of at least 64 pixels per side, and too few for random weights.
 bool are_few_photographs(const data::ImageFormat& format, int64_t count);
 
 struct NetworkChoice {

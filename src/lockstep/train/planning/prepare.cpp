@@ -7,7 +7,6 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/share.h"
 #include "lockstep/data/mini_batch_stream.h"
-#include "lockstep/device/isa.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/train/options/normalization.h"
 #include "lockstep/train/options/on_worker.h"
@@ -271,7 +270,7 @@ class Preparation {
     plan_.update.rate_test_steps =
         earlier_ != nullptr ? earlier_->update.rate_test_steps : resolve_rate_test(options_, plan_.length);
     reasons_.rate_to_be_tested = options_.learning_rate.is_auto();
-    plan_.update.head_steps = options_.head_epochs * plan_.length.steps_per_epoch;
+    plan_.update.head_steps = options_.unfreeze_after * plan_.length.steps_per_epoch;
     plan_.record = resolve_record(options_, plan_.length.steps_per_epoch);
     if (plan_.exchange.averages())
       plan_.machine.read_ahead = divided_up(plan_.machine.read_ahead, plan_.step.shards);

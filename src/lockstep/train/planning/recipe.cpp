@@ -281,8 +281,8 @@ std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
   }
   const std::string network = default_network(facts.format).first.name();
   const int64_t side = std::max(facts.format.height, facts.format.width);
-  if (!are_few_photographs(facts.format, facts.train_count) || side <= kSmallColour ||
-      lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
+  if (!are_few_photographs(facts.format, facts.train_count) || facts.format.channels == 1 ||
+      side <= kSmallColour || lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
       !std::filesystem::exists(nn::trained_weights_of(network).path()))
     return std::nullopt;
   return RecipeValue{
