@@ -47,9 +47,17 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     MACHINES = 4  # the first is the switch and the controller's
     SIZE = {"nodes": 2, "workers": 2}
 
-    @functools.cached_property
-    def expected_longer(self):
-        return self.train_alone("alone-longer", LONGER)
+    @classmethod
+    @functools.cache
+    def expected_longer(cls):
+        return cls.train_alone("alone-longer", LONGER)
+
+    def each_if_many(self, name, work):
+        """What slurm_runs_test.py does once."""
+        if TRIALS > 1:
+            self.each(name, work)
+        else:
+            print(f"  in slurm_runs_test.py  {name}", flush=True)
 
     def each(self, name, work):
         """Trials go on after one that failed."""
@@ -66,13 +74,13 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     AWAY = {"options": ["--exclude=machine-0"]}
 
     def test_a_node_dies(self):
-        self.each("a node dies", lambda _: self.with_a_dead_node())
+        self.each_if_many("a node dies", lambda _: self.with_a_dead_node())
 
     def test_preempted(self):
-        self.each("preempted", lambda _: self.preempted())
+        self.each_if_many("preempted", lambda _: self.preempted())
 
     def test_time_limit(self):
-        self.each("the time limit comes", lambda _: self.at_the_time_limit())
+        self.each_if_many("the time limit comes", lambda _: self.at_the_time_limit())
 
     def test_signals(self):
         """USR1 and TERM, each alone; TERM to the batch script or to the ranks."""
@@ -97,7 +105,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
             job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
             self.plug(node, "up")
             self.check_newest_counts(job)
-            self.assertEqual(runs.weights(job.run), self.expected_longer)
+            self.assertEqual(runs.weights(job.run), self.expected_longer())
         self.each("a link is cut", work)
 
     def plug(self, node, state):
@@ -131,7 +139,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
                     self.assertEqual(len(self.ranks_of(job)), 2, "they still run")
                 job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
                 self.check_newest_counts(job)
-            self.assertEqual(runs.weights(job.run), self.expected_longer)
+            self.assertEqual(runs.weights(job.run), self.expected_longer())
         self.each("a slurmd is killed, its tasks go on", work)
 
     def test_what_an_old_attempt_still_writes_is_ignored(self):
