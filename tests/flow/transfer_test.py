@@ -68,12 +68,12 @@ class Transfer(runs.TestFolders, unittest.TestCase):
     def test_the_head_first_then_all_layers(self):
         """With squeezenet's dropout; stopped among the steps of the head and later, any number of workers has the same bits."""
         options = ["--head", "new", "--unfreeze-after", "1", "--cache", "off"]
-        head = self.transfer("head", "squeezenet", *options, "--max-epochs", "1")
+        head = self.transfer("head first", "squeezenet", *options, "--max-epochs", "1")
         self.assertEqual(self.changed_by("squeezenet", head), {"classifier.1.weight", "classifier.1.bias"})
-        whole = self.transfer("whole", "squeezenet", *options, "--workers", "1")
+        whole = self.transfer("head first, whole", "squeezenet", *options, "--workers", "1")
         self.assertIn("features.0.weight", self.changed_by("squeezenet", whole))
         for stop in (4, 11):
-            stopped = self.transfer(f"stopped {stop}", "squeezenet", *options, "--workers", "3", "--pause-after-step", stop)
+            stopped = self.transfer(f"head first, stopped {stop}", "squeezenet", *options, "--workers", "3", "--pause-after-step", stop)
             runs.train(self.digits, stopped, "--resume", "--workers", "2", "--pause-after-step", "0")
             self.assertEqual(runs.weights(stopped), runs.weights(whole), stop)
         self.assertIn("--unfreeze-after is for networks that get new layers",
@@ -233,7 +233,7 @@ class Transfer(runs.TestFolders, unittest.TestCase):
 
     def test_kept_features_go_on_after_a_stop(self):
         options = ["--head", "new", "--freeze", "features.*"]
-        whole = self.transfer("whole", "squeezenet", *options)
+        whole = self.transfer("head first, whole", "squeezenet", *options)
         cut = self.transfer("cut", "squeezenet", *options, "--max-time", "0.001")
         runs.run("train", self.digits, "--output", cut, "--resume", "--workers", 2)
         self.assertEqual(runs.sha256(whole / "model.safetensors"), runs.sha256(cut / "model.safetensors"))

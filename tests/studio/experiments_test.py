@@ -40,7 +40,7 @@ class Experiments(browser.Studio, unittest.TestCase):
             self.page.fill(f"#{name}", text)
         self.page.fill("#trial-validation", str(self.held_out))
         self.page.click("dialog details:nth-of-type(2) summary")
-        for name, text in (("image-size", "20x20"), ("max-steps", "24"), ("validate-every", "6")):
+        for name, text in (("image-size", "64x64"), ("max-steps", "24"), ("validate-every", "6")):
             self.page.fill(f"#trial-{name}", text)
         self.page.select_option("#trial-recipe", "plain")
         self.page.wait_for_selector("dialog .command:has-text('max-steps=24')")
