@@ -31,10 +31,9 @@ std::string run_lockstep(const std::vector<std::string>& words, std::chrono::sec
   if (end.out_of_time)
     throw Error(ErrorCode::timeout, text + " did not end within " + std::to_string(limit.count()) + " s");
   if (end.status == 127)
-    throw Error(
-        ErrorCode::not_found,
-        "cannot run " + text + ": the program lockstep is neither beside " + "this program nor in PATH",
-        "install Lockstep on this machine");
+    throw Error(ErrorCode::not_found,
+                "cannot run " + text + ": the program lockstep is neither beside this program nor in PATH",
+                "install Lockstep on this machine");
   if (end.status != 0) throw error_in(text, end);
   return end.output;
 }

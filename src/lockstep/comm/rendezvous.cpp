@@ -253,8 +253,8 @@ JoinedProcess join(const launch::Launch& launch, const Joining& how, Communicato
   joined.group = use_gloo(roles.ranks, how.kind)
                      ? join_over_network(store, joined.launch, roles.ranks, std::move(options))
                      : join_in_memory(store, joined.launch, roles.ranks, std::move(options));
-  joined.group
-      ->barrier();  // now every rank has what it needs from the others, and rank 0 need not wait for any
+  // After it every rank has what it needs from the others, and rank 0 need not wait for any.
+  joined.group->barrier();
   return joined;
 }
 

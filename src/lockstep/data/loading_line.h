@@ -45,9 +45,6 @@ class LoadingLine {
   int64_t taken_count() const;
 
  private:
-  std::optional<uint32_t> slot_of(int64_t index);
-  void free_slot(uint32_t slot);
-
   int descriptor_ = -1;
   LoadingHeader* header_ = nullptr;
   mutable std::mutex mutex_;  // protects the members below, but for the memory that region_ points to

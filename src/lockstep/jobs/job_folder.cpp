@@ -12,8 +12,8 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
-#include "lockstep/record/known_part.h"
 #include "lockstep/jobs/job_run.h"
+#include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 

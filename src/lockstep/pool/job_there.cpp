@@ -21,11 +21,7 @@ std::vector<std::string> batch_words(const std::string& profile, const BatchOpti
   if (options.workers > 0) words.push_back("--workers=" + std::to_string(options.workers));
   if (options.memory > 0)
     words.push_back("--memory=" + std::to_string(divided_up(options.memory, int64_t{1} << 20)) + "M");
-  // There they are called by their numbers.
-  std::vector<std::string> after;
-  for (const std::string& job : options.after)
-    after.push_back(job.starts_with(profile + ":") ? job.substr(profile.size() + 1) : job);
-  if (!after.empty()) words.push_back("--after=" + join(after, ","));
+  if (!options.after.empty()) words.push_back("--after=" + join(options.after, ","));
   if (options.requeue) words.emplace_back("--requeue");
   return words;
 }
