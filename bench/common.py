@@ -67,7 +67,7 @@ def extracted(work, name, place_of):
         with tarfile.open(TEST_DATA / name) as tar:
             for member in sorted((member for member in tar if member.isfile()), key=lambda member: member.name):
                 path = Path(member.name)
-                if path.suffix not in (".jpg", ".png"):
+                if path.suffix.lower() not in (".jpg", ".jpeg", ".png"):
                     continue
                 key = str(path.parent)
                 counts[key] = counts.get(key, 0) + 1

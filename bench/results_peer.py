@@ -219,19 +219,35 @@ def drawings(train, test):
     return accuracy(model, (1 - test_images.float() / 255).split(500), test_labels.split(500))
 
 
-def plants(train, test, network, weights):
+def squeezenet(weights):
     import torchvision
     from safetensors.torch import load_file
     model = torchvision.models.squeezenet1_0()
     model.classifier[1] = nn.Conv2d(512, 1000, 1, padding=1)
     model.load_state_dict(load_file(weights))
-    model.eval()
+    return model.eval()
+
+
+def squeezenet_images(folder):
+    """In parts of 32."""
+    images, labels = folder_images(folder, "RGB", lambda image: image.resize((256, 256), Image.BILINEAR).crop((14, 14, 241, 241)))
+    return [part.float() - torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1) for part in images.split(32)], labels
+
+
+def imagenet_sample(folder, weights):
+    """The folders' names are the numbers of their classes."""
+    parts, labels = squeezenet_images(folder)
+    numbers = torch.tensor([int(path.name) for path in sorted(Path(folder).iterdir()) if path.is_dir()])
+    return accuracy(squeezenet(weights), parts, numbers[labels].split(32))
+
+
+def plants(train, test, network, weights):
+    model = squeezenet(weights)
 
     def features(folder):
-        images, labels = folder_images(folder, "RGB", lambda image: image.resize((256, 256), Image.BILINEAR).crop((14, 14, 241, 241)))
+        parts, labels = squeezenet_images(folder)
         with torch.no_grad():
-            return torch.cat([model.features(part.float() - torch.tensor([123.0, 117.0, 104.0]).view(1, 3, 1, 1))
-                              for part in images.split(32)]), labels
+            return torch.cat([model.features(part) for part in parts]), labels
 
     inputs, labels = features(train)
     head = nn.Sequential(nn.Dropout(0.5), nn.Conv2d(512, int(labels.max()) + 1, 1, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
@@ -259,7 +275,7 @@ def main():
     row, seed, words = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     torch.manual_seed(seed)
     option = lambda name: words[words.index(name) + 1]
-    train, test = words[0], option("--test")
+    train, test = words[0], option("--test") if "--test" in words else ""
     grey = lambda folder: folder_images(folder, "L")
     found = {
         "digits": lambda: digits(train, test, grey, 14),
@@ -268,6 +284,7 @@ def main():
         "cifar10": lambda: cifar10(train, test, 5),
         "plants": lambda: photographs(train, test),
         "plants-weights": lambda: plants(train, test, None, option("--weights")),
+        "imagenet-sample": lambda: imagenet_sample(words[2], option("--weights")),
         "drawings": lambda: drawings(train, test),
         "vowels": lambda: over_time(Recurrent, train, test, 40, 27, 0.005, False),
         "waves": lambda: over_time(ConvolutionsOverTime, train, test, 100, 16, 0.001, True),

@@ -131,7 +131,8 @@ class CloudCluster(runs.TestFolders, unittest.TestCase):
 
     def check_stopped(self, job, printed):
         self.assertIn("no step, validation or checkpoint for", printed)
-        self.assertRegex(self.cluster.said(), r"shutdown -h now lockstep: no step, validation or checkpoint for \d+:\d\d")
+        self.assertRegex(self.cluster.said(), r"shutdown -h now lockstep: no step, validation or checkpoint for \d+:\d\d",
+                         printed)
         self.cluster.wait("the workers' end", lambda: self.cluster.machines_on() == [])
         self.assertIn("held", self.cluster.ask("squeue", "-h", "-j", job.id, "-o", "%r").lower())
 

@@ -33,7 +33,8 @@ class Job:
         end = time.monotonic() + SECONDS_PER_JOB
         while not condition():
             if time.monotonic() > end:
-                raise AssertionError(f"{what} did not come\n{self.cluster.ask('squeue', '-t', 'all')}\n{self.said()}")
+                raise AssertionError(f"{what} did not come\n{self.cluster.ask('squeue', '-t', 'all')}"
+                                     f"{self.cluster.ask('sinfo', '-N', '-l')}\n{self.cluster.logs()}\n{self.said()}")
             time.sleep(0.1)
 
     def wait_for_step(self, step):

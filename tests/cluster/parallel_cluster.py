@@ -15,6 +15,8 @@ import slurm
 COMMANDS = ["sbatch", "srun", "squeue", "sinfo", "scontrol", "scancel"]
 USER = "ubuntu"
 WORKERS = 3
+# Slurm counts whole seconds: a machine that was on in less would seem to be one that has not started anew.
+SECONDS_TO_BOOT = 1.5
 # A root of its own: what is written there stays in the machine. $1: where to make it, $2: the cluster's folder.
 OWN_ROOT = """\
 set -e
@@ -28,7 +30,8 @@ done
 mkdir -p opt/slurm home shared old
 mount --bind "$2/shared" shared && mount --bind "$2/home" home && mount --bind "$2/slurm" opt/slurm
 pivot_root . old && cd / && umount -l old && rmdir old
-for folder in /usr/local/bin /usr/local/sbin /etc/systemd/system /etc/profile.d /var/lib; do
+# /dev/shm: faketime names its semaphore by the number of a process, which machines share.
+for folder in /usr/local/bin /usr/local/sbin /etc/systemd/system /etc/profile.d /var/lib /dev/shm; do
   mount -t tmpfs none "$folder"
 done
 mount --bind "$2/passwd" /etc/passwd && mount --bind "$2/etc-slurm" /etc/slurm
@@ -121,6 +124,7 @@ class ParallelCluster(jobs_on_slurm.Cluster):
             for node in range(1, self.count):
                 wanted = (self.folder / f"on/machine-{node}").exists()
                 if wanted and node not in self.holders:
+                    time.sleep(SECONDS_TO_BOOT)
                     self.boot(node)
                 elif not wanted and node in self.holders:
                     self.crash(node)

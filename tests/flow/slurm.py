@@ -146,10 +146,13 @@ class Cluster(machines.Machines):
         end = time.monotonic() + SECONDS_TO_START
         while not there():
             if time.monotonic() > end:
-                logs = "".join(f"--- {path.name}\n{path.read_text()[-2000:]}" for pattern in ("*.log", "*.out")
-                               for path in sorted(self.folder.glob(pattern)))
-                raise OSError(f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{logs}")
+                raise OSError(f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{self.logs()}")
             time.sleep(0.05)
+
+    def logs(self):
+        """The ends of what its daemons say, for messages."""
+        return "".join(f"--- {path.name}\n{path.read_text(errors='replace')[-4000:]}" for pattern in ("*.log", "*.out")
+                       for path in sorted(self.folder.glob(pattern)))
 
     def environment(self):
         return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}

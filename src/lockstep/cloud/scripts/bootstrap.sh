@@ -38,17 +38,26 @@ COMMAND
 
 # A timer of systemd: it needs no client, survives a restart, and begins again after a crash of the watchdog.
 install_watchdog() {
+  cat >/usr/local/sbin/lockstep-ask <<'ASK'
+#!/bin/bash
+# Runs a command of Slurm's until it succeeds, five times at most: the controller may be busy.
+for _ in 1 2 3 4 5; do
+  "$@" && exit
+  sleep 2
+done
+exit 1
+ASK
   cat >/usr/local/sbin/lockstep-save-jobs <<'SAVE'
 #!/bin/bash
 # Jobs save and wait, held, until the cluster starts again.
-export PATH=/opt/slurm/bin:$PATH
+export PATH=/usr/local/sbin:/opt/slurm/bin:$PATH
 kept=/var/lib/lockstep/held-jobs
 hold_waiting() { for job in $(squeue -h -t pending -o %A); do scontrol hold "$job" || true; done; }
-squeue -h -o '%A %r' | grep -v JobHeld | cut -d ' ' -f 1 | sort -u >"$kept"
+lockstep-ask squeue -h -o '%A %r' | grep -v JobHeld | cut -d ' ' -f 1 | sort -u >"$kept"
 hold_waiting
-for job in $(squeue -h -t running -o %A); do scancel --batch --signal=USR1 "$job" || true; done
+for job in $(lockstep-ask squeue -h -t running -o %A); do scancel --batch --signal=USR1 "$job" || true; done
 for _ in $(seq 24); do
-  [[ -n $(squeue -h -t running,completing -o %A) ]] || break
+  [[ -n $(lockstep-ask squeue -h -t running,completing -o %A) ]] || break
   sleep 5
   hold_waiting
 done
@@ -58,22 +67,23 @@ SAVE
   cat >/usr/local/sbin/lockstep-stop-cluster <<'STOP'
 #!/bin/bash
 # Saves what runs, gives the workers back, and turns the head node off. Its disks go on costing.
-export PATH=/opt/slurm/bin:$PATH
-/usr/local/sbin/lockstep-save-jobs
-for node in $(sinfo -h -N -o %N | sort -u); do scontrol update "NodeName=$node" State=POWER_DOWN_FORCE || true; done
+export PATH=/usr/local/sbin:/opt/slurm/bin:$PATH
+lockstep-save-jobs
+nodes=$(lockstep-ask sinfo -h -N -o %N | sort -u | paste -s -d ,)
+lockstep-ask scontrol update "NodeName=$nodes" State=POWER_DOWN_FORCE
 sleep 60
 shutdown -h now "lockstep: $*"
 STOP
   cat >/usr/local/sbin/lockstep-release-jobs <<'RELEASE'
 #!/bin/bash
 # After a start: what lockstep-save-jobs held may run.
-export PATH=/opt/slurm/bin:$PATH
+export PATH=/usr/local/sbin:/opt/slurm/bin:$PATH
 kept=/var/lib/lockstep/held-jobs
 [[ -f $kept ]] && scontrol ping | grep -q UP || exit 0
-for job in $(<"$kept"); do scontrol release "$job" || true; done
+for job in $(<"$kept"); do lockstep-ask scontrol release "$job" || true; done
 rm -f "$kept"
 RELEASE
-  chmod 755 /usr/local/sbin/lockstep-{save-jobs,stop-cluster,release-jobs}
+  chmod 755 /usr/local/sbin/lockstep-{ask,save-jobs,stop-cluster,release-jobs}
   cat >/etc/systemd/system/lockstep-watchdog.service <<UNIT
 [Unit]
 Description=Lockstep stops this cluster when no training progresses, or when its budget is spent

@@ -1,23 +1,23 @@
 #include "lockstep/cluster/internal/owner.h"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <unistd.h>
 
-#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 
 namespace lockstep::cluster {
 
+// The name is linked to a file that is already written: whoever finds it finds the whole id.
 std::string own_job(const jobs::JobPaths& paths, const std::string& id) {
-  const Descriptor file(::open(paths.scheduler_id().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file && errno != EEXIST) throw errno_error(errno, "create", paths.scheduler_id().string());
-  if (!file) return first_line_of(paths.scheduler_id());
-  const std::string text = id + "\n";
-  if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    throw errno_error(errno, "write", paths.scheduler_id().string());
-  return id;
+  const std::string path = paths.scheduler_id().string();
+  const std::string written = path + "." + id;
+  write_file_synced(written, [&](const Sink& write) { write(id + "\n"); });
+  const bool is_owner = ::link(written.c_str(), path.c_str()) == 0;
+  const int number = errno;
+  ::unlink(written.c_str());
+  if (!is_owner && number != EEXIST) throw errno_error(number, "create", path);
+  return is_owner ? id : first_line_of(path);
 }
 
 }  // namespace lockstep::cluster
