@@ -40,6 +40,22 @@ class Ranks(runs.TestFolders, unittest.TestCase):
                 self.assertNotIn("[rank", printed, "only rank 0 speaks")
                 self.assertEqual(len(list((output / "events").iterdir())), 1)
 
+    def test_ranks_of_unequal_speed(self):
+        """--worker-load deals shards by its numbers; the weights stay."""
+        options = ["--validation", self.held_out, *OPTIONS, "--batch-norm-group", "mini-batch", "--accumulate", "1"]
+        alone = self.folder / "equal"
+        runs.train(self.digits, alone, *options)
+        for count, load, parts in runs.some([(2, "3,1", "6, 2")], [(3, "1,5,2", "1, 5, 2"), (2, "1000,1", "8, 0")]):
+            with self.subTest(load):
+                output = self.folder / f"load-{load}"
+                self.train_ranks(count, output, *options, "--worker-load", load, "--pause-after-step", "7")
+                self.assertIn(f"by --worker-load ranks get {parts}", runs.plan_line(output, "shards"))
+                # With other ranks the old loads are not meant.
+                self.train_ranks(count + 1, output, "--resume")
+                self.assertEqual(runs.weights(output), runs.weights(alone))
+        printed = self.train_ranks(3, self.folder / "refused", *OPTIONS, "--worker-load", "2,1", status=2)
+        self.assertIn("--worker-load has 2 numbers for 3 ranks", printed)
+
     def test_overlap_changes_no_bit(self):
         network = self.folder / "wide.json"
         network.write_text(json.dumps(runs.WIDE))

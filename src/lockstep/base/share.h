@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace lockstep {
 
@@ -63,15 +64,23 @@ struct Share {
   int64_t size = 1;
 };
 
-/// A worker's part if `count` items are cut first over the ranks, then each rank's part over its workers.
-/// Every rank has the same number of workers, so a rank's part does not depend on it. `share` counts the
-/// workers of all ranks.
-constexpr Range part_of_worker(int64_t count, int64_t ranks, Share share) {
-  const int64_t workers = share.size / ranks;
-  const Range of_rank = part_of(count, ranks, share.rank / workers);
-  const Range own = part_of(of_rank.count(), workers, share.rank % workers);
-  return {of_rank.begin + own.begin, of_rank.begin + own.end};
-}
+/// How items are dealt: first to the ranks, contiguous and in order, then each rank's part over its workers.
+/// Every rank has the same number of workers, so a rank's part does not depend on it.
+struct Deal {
+  int64_t ranks = 1;
+  int64_t workers = 1;              ///< of all ranks
+  std::vector<int64_t> loads = {};  ///< a number above 0 for each rank, which gets items in proportion to it;
+                                    ///< empty: all ranks get equally many (part_of)
+
+  Range of_rank(int64_t count, int64_t rank) const;
+  /// worker: of all ranks.
+  Range of_worker(int64_t count, int64_t worker) const;
+  int64_t rank_of(int64_t count, int64_t item) const;
+  int64_t worker_of(int64_t count, int64_t item) const;
+
+ private:
+  int64_t begin_of(int64_t count, int64_t rank) const;
+};
 
 /// Number of shards of a mini-batch of `count` samples if `shards` were requested. No shard has a single
 /// sample unless the mini-batch has only one, because batch norm has no variance over one sample.

@@ -85,8 +85,9 @@ struct QueueOptions {
                            ///< are then the shards, all have equal parts of the last mini-batch
   int64_t ranks = 1;       ///< number of ranks, with equally many workers each, in order: a rank has the same
                            ///< shards for any number of workers
-  Order order = {};        ///< seed and shuffle rule
-  Augment augment = {};    ///< applied to the u8 images, seeded by (seed, epoch, sample)
+  std::vector<int64_t> rank_loads = {};  ///< Deal::loads
+  Order order = {};                      ///< seed and shuffle rule
+  Augment augment = {};                  ///< applied to the u8 images, seeded by (seed, epoch, sample)
   std::vector<int64_t> cut_out =
       {};  ///< {height, width} of the part of each image that is used. `augment` chooses it (otherwise
            ///< the centre) before other changes; empty: the whole image. random-crop needs it

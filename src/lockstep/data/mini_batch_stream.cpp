@@ -253,7 +253,7 @@ std::optional<Batch> MiniBatchStream::next(int64_t round, Share worker, int64_t 
       return std::nullopt;
     if (round > state.round && !state.open_round()) return std::nullopt;
   }
-  const Range own = part_of_worker(state.options.replicas, ranks, worker);
+  const Range own = Deal{ranks, worker.size}.of_worker(state.options.replicas, worker.rank);
   Batch batch = state.taken;
   const auto first = batch.shards.begin();
   batch.shards = {first + std::min(own.begin, batch.shard_count),

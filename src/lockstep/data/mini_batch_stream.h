@@ -57,7 +57,7 @@ class MiniBatchStream {
   /// A last mini-batch of one sample is joined to the previous one. None when stopped. Any thread may call
   /// it. Every worker calls it in each round, and no worker asks for a round before all have taken the
   /// previous one. Throws as the constructor does. `worker` is one of the workers of all `ranks`
-  /// (part_of_worker).
+  /// (Deal).
   std::optional<Batch> next(int64_t round, Share worker, int64_t ranks = 1, std::stop_token stop = {});
 
  private:

@@ -31,8 +31,9 @@ Range shard_range(const QueueOptions& options, int64_t count, int64_t shard_coun
 }
 
 Range owned_shards(const QueueOptions& options, int64_t shard_count, Share share) {
-  if (options.shard_size == 0) return part_of_worker(shard_count, options.ranks, share);
-  const Range range = part_of_worker(shards_of(options, options.mini_batch_size), options.ranks, share);
+  const Deal deal{options.ranks, share.size, options.rank_loads};
+  if (options.shard_size == 0) return deal.of_worker(shard_count, share.rank);
+  const Range range = deal.of_worker(shards_of(options, options.mini_batch_size), share.rank);
   return {std::min(range.begin, shard_count), std::min(range.end, shard_count)};
 }
 

@@ -40,6 +40,7 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
                              {.mini_batch_size = plan.step.mini_batch_size,
                               .shards = plan.step.shards,
                               .ranks = setup_.comm.size(),
+                              .rank_loads = plan.machine.rank_loads,
                               .order = {.shuffle = data::Shuffle::never},
                               .least_time_steps = plan.data.least_time_steps,
                               .pinned = open_device(plan.machine.device, plan.machine.gpu).is_cuda(),

@@ -7,14 +7,10 @@ namespace lockstep::train {
 namespace {
 
 std::vector<int64_t> owners_of_shards(const TrainingSetup& setup) {
-  const int64_t ranks = setup.comm.size(), threads = setup.plan.machine.workers / ranks,
-                shards = setup.plan.step.shards;
+  const Deal deal = setup.plan.machine.deal(setup.comm.size());
+  const int64_t shards = setup.plan.step.shards;
   std::vector<int64_t> owners;
-  for (int64_t shard = 0; shard < shards; ++shard) {
-    const int64_t rank = owner_of(shards, ranks, shard);
-    const Range own = part_of(shards, ranks, rank);
-    owners.push_back(rank * threads + owner_of(own.count(), threads, shard - own.begin));
-  }
+  for (int64_t shard = 0; shard < shards; ++shard) owners.push_back(deal.worker_of(shards, shard));
   return owners;
 }
 

@@ -17,6 +17,7 @@ data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, Batch
           .shards = plan.step.shards,
           .shard_size = plan.exchange.averages() ? plan.step.mini_batch_size / plan.step.shards : 0,
           .ranks = setup.comm.size(),
+          .rank_loads = plan.machine.rank_loads,
           .order = sample_order(plan.step),
           .augment = plan.data.augment,
           .cut_out = queue_cut(plan.data),

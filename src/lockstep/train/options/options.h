@@ -78,6 +78,7 @@ struct Options {
   int64_t shards = 0;
   BatchNormGroup batch_norm_group{};
   std::vector<int64_t> devices{};
+  std::vector<int64_t> worker_load{};
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   int64_t prefetch = 0;
   Resident resident = Resident::auto_;
@@ -303,6 +304,12 @@ struct Options {
     field("devices", self.devices, place,
           "GPUs to use, e.g. 0,2; empty: as --execution says; workers are spread over them in turn",
           between(0, 1023));
+    field(
+        "worker-load", self.worker_load, place,
+        "a number for each rank, in proportion to which it gets shards, e.g. 2,1 if the second computes at "
+        "half the speed; empty: equally many. The weights are the same. Threads of a process need none: one "
+        "that is done takes shards of others",
+        between(1, kMostLoad));
     field("scale-with-workers", self.scale_with_workers, weights,
           "multiply the mini-batch and the shards (and the learning rate) by the number of workers, so that "
           "each worker has as much work as a single worker would have");

@@ -175,6 +175,27 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   return placement;
 }
 
+std::vector<int64_t> rank_loads(const Options& options, const Plan& plan, int64_t ranks) {
+  const auto given = static_cast<int64_t>(options.worker_load.size());
+  if (given == 0) return {};
+  if (given != ranks)
+    throw Error(ErrorCode::invalid_option,
+                "--worker-load has " + std::to_string(given) +
+                    (given == 1 ? " number for " : " numbers for ") + std::to_string(ranks) +
+                    (ranks == 1 ? " rank" : " ranks"),
+                ranks == 1 ? "leave it out: threads of a process take shards from each other"
+                           : "give a number for each rank, in their order");
+  if (plan.exchange.kind != ExchangeKind::tree || plan.data.streamed) {
+    const std::string exchange = enum_names(plan.exchange.kind)[static_cast<size_t>(plan.exchange.kind)];
+    throw Error(ErrorCode::invalid_option,
+                "--worker-load changes no weights, and " +
+                    (plan.data.streamed ? "this training is given its mini-batches in equal parts"
+                                        : "with --exchange " + exchange + " the parts of ranks decide them"),
+                "leave --worker-load out");
+  }
+  return options.worker_load;
+}
+
 bool has_no_gpu_left(const Options& options, const device::Inventory& inventory, int64_t here, int64_t told) {
   if (options.execution == Execution::cpu || inventory.gpus.empty()) return false;
   const auto usable = static_cast<int64_t>(chosen_gpus(options, inventory).size());

@@ -43,6 +43,10 @@ struct Ranks {
 Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory,
                             Ranks ranks = {});
 
+/// MachinePlan::rank_loads. Throws invalid_option if --worker-load does not fit this number of ranks, or the
+/// way in which they train.
+std::vector<int64_t> rank_loads(const Options& options, const Plan& plan, int64_t ranks);
+
 /// Whether a process of a launcher has no GPU to train on, because those of its machine are those of the
 /// processes before it. here: its index among those of its machine; told: GPUs of all of them together, 0 if
 /// not known.

@@ -125,6 +125,18 @@ TEST(Placement, ARankOfSeveralProcessesHasTheGpuOfItsPlaceOnTheMachine) {
       0);  // a launcher showed it its own only
 }
 
+TEST(Placement, LoadsFitTheRanks) {
+  Options options;
+  Plan plan;
+  EXPECT_TRUE(rank_loads(options, plan, 2).empty());
+  options.worker_load = {2, 1};
+  EXPECT_THAT(rank_loads(options, plan, 2), ElementsAre(2, 1));
+  EXPECT_THROW(rank_loads(options, plan, 1), Error);
+  EXPECT_THROW(rank_loads(options, plan, 3), Error);
+  plan.data.streamed = true;
+  EXPECT_THROW(rank_loads(options, plan, 2), Error);
+}
+
 TEST(Placement, ARankThatNeedsAGpuDoesNotTrainOnACpu) {
   const Ranks ranks{.grouped = true, .count = 2, .way = "gloo", .needs_gpus = true};
   try {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/share.h"
 #include "lockstep/base/json.h"
 #include "lockstep/data/image_set.h"
 #include "lockstep/data/order.h"
@@ -282,12 +283,13 @@ struct RecordPlan {
 /// Where the run computes. Nothing here affects the weights; the fingerprint says whether their bits can be
 /// compared.
 struct MachinePlan {
-  std::string device = "cpu";    ///< "cpu" or "cuda"
-  std::vector<int64_t> devices;  ///< the GPUs of this process; empty on a CPU
-  int64_t gpu = -1;              ///< of these, this rank's
-  int64_t workers = 1;           ///< of all ranks
-  int64_t cores = 1;             ///< allowed by affinity and control group
-  int64_t read_ahead = 4;        ///< steps whose samples are read ahead
+  std::string device = "cpu";            ///< "cpu" or "cuda"
+  std::vector<int64_t> devices;          ///< the GPUs of this process; empty on a CPU
+  int64_t gpu = -1;                      ///< of these, this rank's
+  int64_t workers = 1;                   ///< of all ranks
+  std::vector<int64_t> rank_loads = {};  ///< of the shards (Deal::loads)
+  int64_t cores = 1;                     ///< allowed by affinity and control group
+  int64_t read_ahead = 4;                ///< steps whose samples are read ahead
   bool keep_images = true;
   bool cached_images =
       false;              ///< decoded training images are on disk, from the second epoch on at the latest
@@ -296,11 +298,15 @@ struct MachinePlan {
   bool cuda_graphs = false;        ///< shards are recorded and replayed
   std::string fingerprint;         ///< arithmetic: instruction set, libraries, build
 
+  /// How shards are dealt, of this number of ranks.
+  Deal deal(int64_t ranks) const { return {ranks, workers, rank_loads}; }
+
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("device", self.device);
     field("devices", self.devices);
     field("gpu", self.gpu);
     field("workers", self.workers);
+    field("rank_loads", self.rank_loads);
     field("cores", self.cores);
     field("read_ahead", self.read_ahead);
     field("keep_images", self.keep_images);

@@ -1,7 +1,6 @@
 #include "lockstep/train/planning/prepare.h"
 
 #include <algorithm>
-#include <optional>
 #include <tuple>
 
 #include "lockstep/base/hash.h"
@@ -281,6 +280,7 @@ class Preparation {
     place_on(plan_.machine, placement, plan_.data.format.jpeg_decoder);
     reasons_.device = std::move(placement.device_reason);
     reasons_.workers = std::move(placement.workers_reason);
+    plan_.machine.rank_loads = rank_loads(options_, plan_, machine_.rank_count(plan_.machine.devices));
     reasons_.loaders = request_.loaders;
     reasons_.loader_count = request_.loader_count;
   }

@@ -26,10 +26,17 @@ std::string shards_reason(const Plan& plan, bool given) {
                          : "for " + with_commas(plan.network.learned_count) +
                                " learnables and mini-batches of " + std::to_string(plan.step.mini_batch_size);
   const int64_t used = used_shards(shards, plan.step.mini_batch_size);
-  const int64_t largest = divided_up(used, workers);
-  const double busy = static_cast<double>(used) / static_cast<double>(largest * workers);
-  text += "; " + std::to_string(workers) + (workers == 1 ? " worker is " : " workers are ") +
-          fixed(100 * busy, 0) + " % busy";
+  if (const auto ranks = static_cast<int64_t>(plan.machine.rank_loads.size()); ranks > 0) {
+    std::vector<std::string> parts;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      parts.push_back(std::to_string(plan.machine.deal(ranks).of_rank(used, rank).count()));
+    text += "; by --worker-load ranks get " + join(parts, ", ");
+  } else {
+    const int64_t largest = divided_up(used, workers);
+    const double busy = static_cast<double>(used) / static_cast<double>(largest * workers);
+    text += "; " + std::to_string(workers) + (workers == 1 ? " worker is " : " workers are ") +
+            fixed(100 * busy, 0) + " % busy";
+  }
   if (used < shards) text += "; a mini-batch fills only " + std::to_string(used);
   return text + "; gradients take " +
          as_bytes(gradient_buffers(shards, workers) * plan.network.learned_count *
@@ -52,7 +59,7 @@ std::string batch_norm_reason(const Plan& plan, const PlanReasons& reasons) {
   const std::vector<Range> groups = norm_groups({step.mini_batch_size, shards, step.batch_norm_group});
   text +=
       "; " + std::to_string(groups.size()) + (groups.size() == 1 ? " group" : " groups") + " in a mini-batch";
-  const auto spanning = spanning_groups(groups, shards, reasons.ranks, plan.machine.workers);
+  const auto spanning = spanning_groups(groups, shards, plan.machine.deal(reasons.ranks));
   if (spanning.empty()) return text + ", none spans workers";
   const bool ranks = std::any_of(spanning.begin(), spanning.end(),
                                  [](const SpanningGroup& group) { return group.spans_ranks; });

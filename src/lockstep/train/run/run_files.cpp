@@ -191,6 +191,7 @@ Options resumed_options(const Options& asked, const Options& run, const std::vec
   options.report_score_after_averaging = asked.report_score_after_averaging;
   options.max_time = asked.max_time;
   options.pause_after_step = asked.pause_after_step;
+  options.worker_load = asked.worker_load;  // of the ranks that there are now
   return options;
 }
 

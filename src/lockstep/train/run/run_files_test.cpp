@@ -179,12 +179,12 @@ TEST_F(RunFiles, APlanWithoutAVitalValueIsRefused) {
 TEST_F(RunFiles, OptionsSayWhatTheyAffect) {
   for (const FieldInfo& field : fields_of<Options>())
     EXPECT_NE(field.traits.affects, Affects::unstated) << field.name;
-  EXPECT_THAT(
-      options_free_at_resume(),
-      testing::ElementsAre("test", "memory-share", "cache", "cache-size", "execution", "workers", "devices",
-                           "prefetch", "resident", "cuda-graphs", "overlap", "report-score-after-averaging",
-                           "max-time", "pause-after-step", "patience", "on-out-of-memory", "output", "resume",
-                           "checkpoint-every", "hash-every", "detect-anomaly", "plot", "timing", "verbose"));
+  EXPECT_THAT(options_free_at_resume(),
+              testing::ElementsAre("test", "memory-share", "cache", "cache-size", "execution", "workers",
+                                   "devices", "worker-load", "prefetch", "resident", "cuda-graphs", "overlap",
+                                   "report-score-after-averaging", "max-time", "pause-after-step", "patience",
+                                   "on-out-of-memory", "output", "resume", "checkpoint-every", "hash-every",
+                                   "detect-anomaly", "plot", "timing", "verbose"));
 }
 
 TEST_F(RunFiles, NoModelIsMadeOfSuchAPlan) {

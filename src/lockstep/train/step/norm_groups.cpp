@@ -25,20 +25,15 @@ std::vector<Range> norm_groups(const NormBatch& batch) {
   return groups;
 }
 
-std::vector<SpanningGroup> spanning_groups(const std::vector<Range>& groups, int64_t shards, int64_t ranks,
-                                           int64_t workers) {
-  const auto rank_of = [&](int64_t shard) { return owner_of(shards, ranks, shard); };
-  const auto worker_of = [&](int64_t shard) {
-    const Range own = part_of(shards, ranks, rank_of(shard));
-    return owner_of(own.count(), workers / ranks, shard - own.begin);
-  };
+std::vector<SpanningGroup> spanning_groups(const std::vector<Range>& groups, int64_t shards,
+                                           const Deal& deal) {
   std::vector<SpanningGroup> spanning;
   int64_t of_ranks = 0, of_workers = 0;
   for (const Range group : groups) {
     const int64_t last = group.end - 1;
-    if (rank_of(group.begin) != rank_of(last)) {
+    if (deal.rank_of(shards, group.begin) != deal.rank_of(shards, last)) {
       spanning.push_back({group, true, of_ranks++ % 2});
-    } else if (worker_of(group.begin) != worker_of(last)) {
+    } else if (deal.worker_of(shards, group.begin) != deal.worker_of(shards, last)) {
       spanning.push_back({group, false, 2 + of_workers++ % 2});
     }
   }
@@ -49,10 +44,10 @@ bool groups_span_ranks(const Plan& plan, int64_t ranks) {
   const StepPlan& step = plan.step;
   if (ranks == 1 || step.batch_norm_group == 0 || step.accumulate > 1) return false;
   const int64_t last = sample_order(step).epoch_size(plan.data.train_count) % step.mini_batch_size;
+  const Deal deal{ranks, /*workers=*/ranks, plan.machine.rank_loads};
   const auto spans = [&](int64_t samples) {
     const int64_t shards = used_shards(step.shards, samples);
-    const auto all = spanning_groups(norm_groups({samples, shards, step.batch_norm_group}), shards, ranks,
-                                     /*workers=*/ranks);
+    const auto all = spanning_groups(norm_groups({samples, shards, step.batch_norm_group}), shards, deal);
     return std::any_of(all.begin(), all.end(), [](const SpanningGroup& group) { return group.spans_ranks; });
   };
   return spans(step.mini_batch_size) || (last > 0 && spans(last));

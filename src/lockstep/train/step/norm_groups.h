@@ -29,10 +29,10 @@ struct SpanningGroup {
           ///< group; groups of one turn have no worker in common, and those that span ranks no rank
 };
 
-/// The groups that no worker has completely. all: of ranks with equally many workers each, as in
-/// part_of_worker. Groups that span ranks have turn 0 or 1.
-std::vector<SpanningGroup> spanning_groups(const std::vector<Range>& groups, int64_t shards, int64_t ranks,
-                                           int64_t workers);
+/// The groups that no worker has completely, if the shards are dealt so. Groups that span ranks have turn 0
+/// or 1.
+std::vector<SpanningGroup> spanning_groups(const std::vector<Range>& groups, int64_t shards,
+                                           const Deal& deal);
 
 /// Whether some mini-batch of a run has a group that spans ranks. Gradients are then not exchanged during
 /// backward.

@@ -26,31 +26,40 @@ TEST(NormGroups, AreTheLargestNodesOfAtMostSoManySamples) {
 }
 
 // The workers, or ranks, that have a shard of the group.
-std::set<int64_t> owners(Range group, int64_t shards, int64_t ranks, int64_t workers) {
+std::set<int64_t> owners(Range group, int64_t shards, const Deal& deal) {
   std::set<int64_t> found;
-  for (int64_t worker = 0; worker < workers; ++worker) {
-    const Range own = part_of_worker(shards, ranks, {worker, workers});
+  for (int64_t worker = 0; worker < deal.workers; ++worker) {
+    const Range own = deal.of_worker(shards, worker);
     if (own.begin < group.end && group.begin < own.end) found.insert(worker);
   }
   return found;
 }
 
 TEST(NormGroups, GroupsOfOneTurnShareNoWorkerAndNoRank) {
-  for (const auto& [ranks, workers] : std::vector<std::pair<int64_t, int64_t>>{
-           {1, 2}, {1, 3}, {1, 5}, {1, 8}, {1, 32}, {3, 3}, {3, 6}, {5, 5}, {7, 14}}) {
+  for (const Deal& deal : std::vector<Deal>{{1, 2},
+                                            {1, 3},
+                                            {1, 5},
+                                            {1, 8},
+                                            {1, 32},
+                                            {3, 3},
+                                            {3, 6},
+                                            {5, 5},
+                                            {7, 14},
+                                            {2, 4, {2, 1}},
+                                            {3, 6, {5, 1, 3}}}) {
     for (const int64_t shards : {1, 2, 5, 8, 13, 32, 33}) {
       for (const int64_t group_samples : {4, 8, 16, 24, 132}) {
         const auto groups = norm_groups({4 * shards, shards, group_samples});
         std::set<Range, decltype([](Range a, Range b) { return a.begin < b.begin; })> spanning;
         std::map<int64_t, std::set<int64_t>> busy_workers, busy_ranks;
-        for (const SpanningGroup& group : spanning_groups(groups, shards, ranks, workers)) {
+        for (const SpanningGroup& group : spanning_groups(groups, shards, deal)) {
           spanning.insert(group.shards);
-          const auto all = owners(group.shards, shards, ranks, workers);
+          const auto all = owners(group.shards, shards, deal);
           EXPECT_GT(all.size(), 1U);
           std::set<int64_t> of_ranks;
           for (const int64_t worker : all) {
-            EXPECT_TRUE(busy_workers[group.turn].insert(worker).second) << ranks << " " << workers;
-            of_ranks.insert(worker / (workers / ranks));
+            EXPECT_TRUE(busy_workers[group.turn].insert(worker).second) << deal.ranks << " " << deal.workers;
+            of_ranks.insert(worker / (deal.workers / deal.ranks));
           }
           EXPECT_EQ(group.spans_ranks, of_ranks.size() > 1);
           EXPECT_EQ(group.spans_ranks, group.turn < 2);
@@ -59,7 +68,7 @@ TEST(NormGroups, GroupsOfOneTurnShareNoWorkerAndNoRank) {
           }
         }
         for (const Range group : groups)
-          EXPECT_EQ(spanning.contains(group), owners(group, shards, ranks, workers).size() > 1);
+          EXPECT_EQ(spanning.contains(group), owners(group, shards, deal).size() > 1);
       }
     }
   }

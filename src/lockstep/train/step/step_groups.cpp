@@ -14,7 +14,7 @@ Range common(Range left, Range right) {
 
 }  // namespace
 
-StepGroups::StepGroups(Options options, comm::Communicator& comm) : options_(options) {
+StepGroups::StepGroups(Options options, comm::Communicator& comm) : options_(std::move(options)) {
   if (options_.spans_ranks) rounds_ = std::make_unique<RankRounds>(comm, [this] { break_meetings(); });
 }
 
@@ -26,21 +26,21 @@ StepWork StepGroups::divide(const data::Batch& batch, int64_t worker) {
     work.free = batch.shards;
     return work;
   }
-  const auto [rank, ranks] = options_.rank;
-  const int64_t workers = options_.workers / ranks;
-  std::vector<SpanningGroup> spanning =
-      spanning_groups(work.groups, batch.shard_count, ranks, options_.workers);
+  const Deal& deal = options_.deal;
+  const Range of_rank = deal.of_rank(batch.shard_count, options_.rank);
+  std::vector<SpanningGroup> spanning = spanning_groups(work.groups, batch.shard_count, deal);
   if (rounds_ != nullptr && worker == 0) {
     RankRounds::OwnGroups own;
     for (const SpanningGroup& group : spanning) {
-      if (group.spans_ranks && common(group.shards, part_of(batch.shard_count, ranks, rank)).count() > 0)
+      if (group.spans_ranks && common(group.shards, of_rank).count() > 0)
         own[static_cast<size_t>(group.turn)] = group.shards;
     }
     begin_rounds(own);
   }
   std::stable_sort(spanning.begin(), spanning.end(),
                    [](const auto& a, const auto& b) { return a.turn < b.turn; });
-  const Range own = part_of_worker(batch.shard_count, ranks, {rank * workers + worker, options_.workers});
+  const int64_t first_worker = options_.rank * (deal.workers / deal.ranks);
+  const Range own = deal.of_worker(batch.shard_count, first_worker + worker);
   const auto shards_of = [&](Range range) {
     const auto begin = batch.shards.begin() + (range.begin - own.begin);
     return std::vector<data::Shard>(begin, begin + range.count());
@@ -71,7 +71,7 @@ GroupMeeting& StepGroups::meeting_of(const SpanningGroup& group, int64_t shard_c
     others.leave = [this, turn] { rounds_->leave(turn); };
   }
   meeting = std::make_unique<GroupMeeting>(
-      group.shards, common(group.shards, part_of(shard_count, options_.rank.size, options_.rank.rank)),
+      group.shards, common(group.shards, options_.deal.of_rank(shard_count, options_.rank)),
       std::move(others));
   if (given_up_) meeting->give_up();
   return *meeting;

@@ -36,8 +36,8 @@ class StepGroups {
  public:
   struct Options {
     int64_t group_samples = 0;  ///< as in NormBatch
-    Share rank = {};
-    int64_t workers = 1;       ///< of all ranks
+    int64_t rank = 0;
+    Deal deal = {};            ///< of the shards
     bool spans_ranks = false;  ///< some mini-batch has a group that spans ranks
   };
   /// comm: of the ranks. If groups span ranks, nothing else may use it between the first divide() or

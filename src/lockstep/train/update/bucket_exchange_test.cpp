@@ -30,8 +30,8 @@ struct BucketRank {
     const auto workers = static_cast<int64_t>(stacks.size());
     comm::ThreadGroup(workers).run([&](Share thread) {
       comm::NodeStack& stack = stacks[static_cast<size_t>(thread.rank)];
-      const Range own = part_of_worker(kBucketShards, share.size,
-                                       {share.rank * workers + thread.rank, share.size * workers});
+      const Range own =
+          Deal{share.size, share.size * workers}.of_worker(kBucketShards, share.rank * workers + thread.rank);
       stack.begin(kBucketShards);
       exchange.begin(kBucketShards);
       for (int64_t shard = own.begin; shard < own.end; ++shard)

@@ -79,7 +79,7 @@ int wrong_after_step(int64_t ranks, int64_t threads, const std::vector<int64_t>&
     group.run([&](Share thread) {
       at::set_num_threads(1);
       const Range own =
-          part_of_worker(kExchangeShards, ranks, {comm.rank() * threads + thread.rank, ranks * threads});
+          Deal{ranks, ranks * threads}.of_worker(kExchangeShards, comm.rank() * threads + thread.rank);
       if (drop) {
         ours.take(thread, own, gradients);
         group.barrier([&] { ours.exchange.synchronize(kExchangeShards); });

@@ -76,7 +76,7 @@ inline std::vector<comm::NodeStack> stacks_of(const std::vector<at::Tensor>& vec
   for (int64_t thread = 0; thread < threads; ++thread) {
     comm::NodeStack& stack = stacks[static_cast<size_t>(thread)];
     const Range own =
-        part_of_worker(shards, of_ranks.size, {of_ranks.rank * threads + thread, of_ranks.size * threads});
+        Deal{of_ranks.size, of_ranks.size * threads}.of_worker(shards, of_ranks.rank * threads + thread);
     stack.begin(shards);
     for (int64_t shard = own.begin; shard < own.end; ++shard)
       stack.take(single(shard), writer_of(vectors[static_cast<size_t>(shard)]));

@@ -21,12 +21,11 @@ ExchangeOptions exchange_options(const UpdateParts& parts) {
 }
 
 // Of the workers of this rank. With hidden state the mini-batch is always full.
-Range slots_of_rank(const StepPlan& plan, Share rank) {
-  const int64_t shards = used_shards(plan.shards, plan.mini_batch_size);
-  const Range own = part_of(shards, rank.size, rank.rank);
+Range slots_of_rank(const Plan& plan, Share rank) {
+  const int64_t samples = plan.step.mini_batch_size, shards = used_shards(plan.step.shards, samples);
+  const Range own = plan.machine.deal(rank.size).of_rank(shards, rank.rank);
   if (own.count() == 0) return {};
-  return {part_of(plan.mini_batch_size, shards, own.begin).begin,
-          part_of(plan.mini_batch_size, shards, own.end - 1).end};
+  return {part_of(samples, shards, own.begin).begin, part_of(samples, shards, own.end - 1).end};
 }
 
 void broadcast_from_first(comm::Communicator& comm, const nn::NamedTensors& named) {
@@ -113,7 +112,7 @@ nn::NamedTensors TreeUpdate::state(int64_t /*step*/) {
 }
 
 void TreeUpdate::collect(int64_t /*step*/) {
-  hidden_states_.collect(parts_.comm, slots_of_rank(parts_.plan.step, parts_.comm.share()));
+  hidden_states_.collect(parts_.comm, slots_of_rank(parts_.plan, parts_.comm.share()));
 }
 
 void TreeUpdate::hand_out(int64_t /*step*/) {

@@ -1,0 +1,39 @@
+#include "lockstep/base/share.h"
+
+#include <numeric>
+
+namespace lockstep {
+
+// Rounded to the nearest item, half up.
+int64_t Deal::begin_of(int64_t count, int64_t rank) const {
+  const int64_t before = std::accumulate(loads.begin(), loads.begin() + rank, int64_t{0});
+  const int64_t all = std::accumulate(loads.begin() + rank, loads.end(), before);
+  return (2 * count * before + all) / (2 * all);
+}
+
+Range Deal::of_rank(int64_t count, int64_t rank) const {
+  if (loads.empty()) return part_of(count, ranks, rank);
+  return {begin_of(count, rank), begin_of(count, rank + 1)};
+}
+
+Range Deal::of_worker(int64_t count, int64_t worker) const {
+  const int64_t each = workers / ranks;
+  const Range rank = of_rank(count, worker / each);
+  const Range own = part_of(rank.count(), each, worker % each);
+  return {rank.begin + own.begin, rank.begin + own.end};
+}
+
+int64_t Deal::rank_of(int64_t count, int64_t item) const {
+  if (loads.empty()) return owner_of(count, ranks, item);
+  int64_t rank = 0;
+  while (!of_rank(count, rank).contains(item)) ++rank;
+  return rank;
+}
+
+int64_t Deal::worker_of(int64_t count, int64_t item) const {
+  const int64_t rank = rank_of(count, item), each = workers / ranks;
+  const Range own = of_rank(count, rank);
+  return rank * each + owner_of(own.count(), each, item - own.begin);
+}
+
+}  // namespace lockstep
