@@ -96,7 +96,7 @@ class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         """Of a job that ran once: progress, diary, results and curves."""
         for command in ("attach", "diary"):
             printed = self.lockstep("job", command, job)
-            self.assertEqual([int(epoch) for epoch in re.findall(r"epoch +(\d+)", printed)],
+            self.assertEqual([int(epoch) for epoch in re.findall(r"epoch +(\d+)/.* held-out loss", printed)],
                              list(range(1, EPOCHS + 1)), printed)
         self.assertIn(f"job {job}: ended", self.lockstep("job", "attach", job))
         self.check_ranks(run, "alone-long")
