@@ -126,9 +126,28 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.lockstep("job", "wait", "far:1")
         self.assertIn("held-out accuracy", self.lockstep("job", "diary", "far:1"))
         self.assertRegex(self.lockstep("jobs"), r"far, at login(.|\n)*digits +(.|\n)*ended")
+        self.check_list_as_json("far:1")
         self.lockstep("job", "fetch", "far:1", self.home / "here")
         fetched = next(self.home.glob("here/**/model.safetensors"))
         self.assertEqual(runs.sha256(fetched), runs.weights(alone)[0])
+
+    def check_list_as_json(self, there):
+        """It has the jobs of the table, with the fields that each has where it is."""
+        here = self.lockstep("batch", "--profile", "local", "--", "true").split()[1]
+        self.lockstep("job", "wait", here)
+        listed = {job["id"]: job for job in self.jobs()}
+        for job in (here, there):
+            shown = json.loads(self.lockstep("job", "show", job, "--json"))
+            self.assertEqual(listed[job], {name: shown[name] for name in listed[job]})
+        self.assertEqual(set(listed[here]) - set(listed[there]), set())
+        self.assertEqual((listed[here]["profile"], listed[there]["profile"]), ("local", "far"))
+        self.assertIn(there, {job["id"] for job in self.jobs("--state", "ended")})
+        self.assertNotIn(there, {job["id"] for job in self.jobs("--state", "failed")})
+        self.assertEqual([job["id"] for job in self.jobs("--here")], [here])
+        self.assertNotIn("far, at login", self.lockstep("jobs", "--here"))
+
+    def jobs(self, *options):
+        return json.loads(self.lockstep("jobs", "--json", *options))
 
     def test_parallel_training_is_a_job_there_whose_run_comes_here(self):
         self.profile("afar", "--nodes", "2", "--workers", "4")

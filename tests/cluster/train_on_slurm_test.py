@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import unittest
 
@@ -14,8 +15,16 @@ import runs
 import slurm
 
 OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
-LONG = ["--max-epochs", "60"]
+EPOCHS = 60
+LONG = ["--max-epochs", str(EPOCHS)]
 PARALLEL = ["--execution", "parallel"]
+# In the place of sbatch: the client is killed in the middle of its submission.
+KILLS_ITS_CLIENT = """#!/bin/sh
+[ "$1" != --version ] || exec /usr/bin/sbatch --version
+{before}
+kill -9 $PPID
+"""
+TAKES = '/usr/bin/sbatch "$@" >/dev/null'
 
 
 class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
@@ -28,7 +37,7 @@ class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
     def start_training(self, *words, before=()):
         return self.start(*before, *runs.command("train", self.digits, *OPTIONS, *PARALLEL, *words))
 
-    def interrupt(self, run):
+    def interrupt(self, run, how=signal.SIGINT):
         """Ctrl-C for the command that was typed, which names its options with a space."""
         found = []
         for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
@@ -37,7 +46,7 @@ class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
                 if words[:2] == [str(runs.PROGRAM), "train"] and words[-2] == str(run) and PARALLEL[0] in words:
                     found.append(int(file.parent.name))
         self.assertEqual(len(found), 1)
-        os.kill(found[0], signal.SIGINT)
+        os.kill(found[0], how)
 
     def lockstep(self, *words):
         return self.finish(self.start(*runs.command(*words)))[0]
@@ -82,6 +91,117 @@ class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         job = said.split()[-1]
         self.assertIn("job " + job + ": ended", self.lockstep("job", "attach", job))
         self.check_ranks(run, "alone-long")
+
+    def check_another_process_has_all(self, job, run):
+        """Of a job that ran once: progress, diary, results and curves."""
+        for command in ("attach", "diary"):
+            printed = self.lockstep("job", command, job)
+            self.assertEqual([int(epoch) for epoch in re.findall(r"epoch +(\d+)/.* held-out loss", printed)],
+                             list(range(1, EPOCHS + 1)), printed)
+        self.assertIn(f"job {job}: ended", self.lockstep("job", "attach", job))
+        self.check_ranks(run, "alone-long")
+        back = self.folder / f"back-{job}"
+        self.lockstep("job", "fetch", job, back)
+        self.assertEqual(runs.sha256(back / "run/model.safetensors"), runs.weights(run)[0])
+        self.assertEqual((back / "diary").read_text(), self.lockstep("job", "diary", job))
+        for kind in ("step", "validation"):
+            steps = [event["step"] for event in runs.of_kind(back / "run", kind)]
+            self.assertEqual(steps, sorted(set(steps)), kind)
+            self.assertEqual(steps[-1], EPOCHS * self.steps_per_epoch(run), kind)
+        self.assertEqual(len(runs.of_kind(back / "run", "validation")), EPOCHS)
+        self.check_one_attempt(job)
+
+    def steps_per_epoch(self, run):
+        return runs.of_kind(run, "plan")[0]["values"]["steps_per_epoch"]
+
+    def check_one_attempt(self, job):
+        self.assertEqual(len(list((self.folder / "jobs" / job).glob("attempt-*/result.json"))), 1)
+
+    def job_of(self, client):
+        """Which it says as soon as it has submitted it."""
+        return re.match(r"job (\d+) of the profile", client.stderr.readline())[1]
+
+    def shown(self, job):
+        return json.loads(self.lockstep("job", "show", job, "--json"))
+
+    def hold_all_machines(self):
+        other = self.cluster.srun("--nodes=2", "--ntasks=2", "--exclusive", "sleep", "600")
+        self.cluster.wait("the other job", lambda: self.cluster.idle_nodes() == 0)
+        return other
+
+    def let_go(self, other):
+        self.cluster.ask("scancel", "--name=sleep")
+        other.communicate()
+
+    def test_a_killed_client_that_was_attached(self):
+        before = len(self.states())
+        run = self.folder / "killed"
+        client = self.start_training(*LONG, "--output", run)
+        job = self.job_of(client)
+        runs.wait_for(lambda: runs.steps_done(run) > 30)
+        self.interrupt(run, signal.SIGKILL)
+        client.communicate(timeout=30)
+        self.check_another_process_has_all(job, run)
+        self.assertEqual(len(self.states()), before + 1)
+
+    def test_a_killed_client_whose_job_waited(self):
+        other = self.hold_all_machines()
+        before = len(self.states())
+        run = self.folder / "killed-early"
+        client = self.start_training(*LONG, "--output", run)
+        job = self.job_of(client)
+        self.interrupt(run, signal.SIGKILL)
+        client.communicate(timeout=30)
+        self.assertEqual(self.shown(job)["state"], "queued")
+        self.let_go(other)
+        self.check_another_process_has_all(job, run)
+        self.assertEqual(len(self.states()), before + 1)
+
+    def submit_and_be_killed(self, name, before=""):
+        """The job of a client that was killed while sbatch ran; before: what sbatch did until then."""
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "sbatch").write_text(KILLS_ITS_CLIENT.format(before=before))
+        (folder / "sbatch").chmod(0o755)
+        client = self.start("env", f"PATH={folder}:{os.environ['PATH']}", *runs.command(
+            "batch", "--name", name, "--", "sh", "-c", "echo it ran"))
+        printed, _ = client.communicate(timeout=60)
+        self.assertEqual(printed, "")
+        self.assertNotEqual(client.returncode, 0)
+        return self.shown(name)["id"]
+
+    def check_it_ran(self, job):
+        self.lockstep("job", "wait", job)
+        self.assertEqual(self.lockstep("job", "diary", job).count("it ran"), 4)  # ranks
+        self.check_one_attempt(job)
+
+    def test_a_client_that_was_killed_while_it_submitted(self):
+        """Whether Slurm took the job or not: it runs once, or is cancelled."""
+        before = len(self.states())
+        self.check_it_ran(self.submit_and_be_killed("taken", TAKES))
+        self.assertEqual(len(self.states()), before + 1)
+
+        job = self.submit_and_be_killed("not-taken")
+        shown = self.shown(job)
+        self.assertEqual(shown["state"], "queued")
+        self.assertIn(f"lockstep job requeue {job}", shown["reason"])
+        self.lockstep("job", "requeue", job)
+        self.check_it_ran(job)
+        self.assertEqual(len(self.states()), before + 2)
+
+        job = self.submit_and_be_killed("given-up")
+        self.assertIn("cancelled", self.lockstep("job", "cancel", job))
+        self.assertEqual(self.shown(job)["state"], "cancelled")
+        self.lockstep("job", "delete", job)
+        self.assertEqual(len(self.states()), before + 2)
+
+    def test_a_job_that_waits_is_cancelled_although_its_client_was_killed(self):
+        other = self.hold_all_machines()
+        job = self.submit_and_be_killed("waits", TAKES)
+        runs.wait_for(lambda: "not submitted" not in self.shown(job)["reason"])
+        self.assertIn("cancelled", self.lockstep("job", "cancel", job))
+        self.assertEqual(self.states().count("PENDING"), 0)
+        self.let_go(other)
 
     def test_a_cross_validation_is_shown_fold_by_fold(self):
         run = self.folder / "folds"

@@ -17,6 +17,7 @@ import unittest
 import aws_services
 import runs
 
+JOB_TASKS = runs.PROGRAM.parent / "lockstep_job_tasks"  # a program with a cluster's handle
 KINDS = {"i": "machines", "vol": "disks", "sg": "group", "lockstep": "bucket"}
 FAILED_STACK = """<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>c1</StackName>
 <StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/c1/0</StackId><CreationTime>2026-01-01T00:00:00Z</CreationTime>
@@ -74,8 +75,15 @@ class Cloud(unittest.TestCase):
         return errors[0]
 
     def cluster(self, *words):
-        return subprocess.run([runs.PROGRAM, "cluster", *words], capture_output=True, text=True, check=False, timeout=120,
-                              stdin=subprocess.DEVNULL, env=self.account.environment)
+        return self.run_words(runs.PROGRAM, "cluster", *words)
+
+    def run_words(self, *words):
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+                              env=self.account.environment)
+
+    def state_of_head(self):
+        machines = json.loads(self.check(self.account.run("list", "--json")).stdout)[0]["machines"]
+        return next(machine["state"] for machine in machines if machine["head"])
 
     def test_a_life_of_a_cluster(self):
         account = self.account
@@ -110,6 +118,11 @@ class Cloud(unittest.TestCase):
         self.check(self.cluster("default", "c1"))
         self.assertIn("its disks go on costing", self.check(self.cluster("stop")).stdout)
         self.assertIn("c1 runs", self.check(self.cluster("start", "c1")).stdout)
+        # A program starts and stops it by its handle.
+        self.assertIn("its disks go on costing", self.check(self.run_words(JOB_TASKS, "stop", "c1")).stdout)
+        self.assertEqual(self.state_of_head(), "stopped")
+        self.assertIn("c1 runs", self.check(self.run_words(JOB_TASKS, "start", "c1")).stdout)
+        self.assertEqual(self.state_of_head(), "running")
         self.assertIn('profile "local" cannot be started or stopped: it is this machine',
                       self.error_of(self.cluster("start", "local")))
         self.check(self.cluster("create", "ours", "--login", "me@there"))

@@ -32,11 +32,13 @@ constexpr size_t kMostCommand = 40, kMostCommandBesideReasons = 20;
 struct JobsChoice {
   std::string state;
   int64_t limit = 0;
+  bool here = false;
   bool watch = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Rows");
     field("state", self.state, "show only jobs in this state: queued, running, ended, failed, cancelled");
-    field("limit", self.limit, "show only the last N rows; 0: all", between(0, 1e9));
+    field("limit", self.limit, "show only the last N rows of each list; 0: all", between(0, 1e9));
+    field("here", self.here, "show only jobs of this machine's folder; ask no login node");
     field("watch", self.watch, "show it again every two seconds, until Ctrl-C");
   };
 };
@@ -105,17 +107,41 @@ std::string jobs_text(const std::vector<JobView>& views, int width) {
   return table_of(views, width) + "\n" + count_of_jobs(views);
 }
 
-// Those of this machine, and those behind login nodes.
-std::string all_jobs_text(const std::vector<JobView>& here, const std::string& relayed, int width) {
-  if (relayed.empty()) return jobs_text(here, width);
-  return here.empty() ? relayed : jobs_text(here, width) + "\n" + relayed;
+// Those behind login nodes, as a list there prints them.
+std::vector<RelayedJobs> read_relayed(const JobsChoice& choice, std::vector<std::string> options,
+                                      Console& console) {
+  if (choice.here) return {};
+  if (!choice.state.empty()) options.push_back("--state=" + choice.state);
+  if (choice.limit > 0) options.push_back("--limit=" + std::to_string(choice.limit));
+  return relayed_jobs(options, console);
 }
 
-std::string jobs_json(const std::vector<JobView>& views) {
+// Those of this machine, and those behind login nodes.
+std::string all_jobs_text(const std::vector<JobView>& here, const std::vector<RelayedJobs>& relayed,
+                          int width) {
+  std::string text = here.empty() && !relayed.empty() ? "" : jobs_text(here, width);
+  for (const RelayedJobs& there : relayed)
+    text += (text.empty() ? "" : "\n") + there.profile.name + ", at " + there.profile.profile.login + "\n" +
+            there.text;
+  return text;
+}
+
+std::string all_jobs_json(const std::vector<JobView>& here, const std::vector<RelayedJobs>& relayed,
+                          Console& console) {
+  std::vector<Json> jobs;
+  for (const JobView& view : here) jobs.push_back(lockstep::to_json(view));
+  for (const RelayedJobs& there : relayed) {
+    try {
+      const Json list = parse_json(there.text);
+      jobs.insert(jobs.end(), list.begin(), list.end());
+    } catch (const Json::exception& error) {
+      console.note("warning: the jobs of " + there.profile.name +
+                   " are not shown: " + printable(error.what()) + "\n");
+    }
+  }
   std::string text = "[";
-  for (const JobView& view : views)
-    text += (text.size() == 1 ? "\n" : ",\n") +
-            lockstep::to_json(view).dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const Json& job : jobs)
+    text += (text.size() == 1 ? "\n" : ",\n") + job.dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + "\n]\n";
 }
 
@@ -133,11 +159,11 @@ int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Cons
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
-  std::string relayed;
+  std::vector<RelayedJobs> relayed;
   std::optional<std::chrono::steady_clock::time_point> asked;
   while (!signals.token().stop_requested()) {
     if (const auto now = std::chrono::steady_clock::now(); !asked || now - *asked > kRelayedInterval) {
-      relayed = relayed_jobs(console);
+      relayed = read_relayed(choice, {}, console);
       asked = now;
     }
     const std::string text = all_jobs_text(read_jobs(root, choice, console), relayed, console.table_width());
@@ -157,9 +183,11 @@ int run_jobs(const Call& call, Console& console) {
   const std::filesystem::path root = jobs::jobs_folder();
   if (choice.watch) return watch_jobs(root, choice, console);
   const std::vector<JobView> views = read_jobs(root, choice, console);
-  console.print(settings_of<JsonOutput>(call).json
-                    ? jobs_json(views)
-                    : all_jobs_text(views, relayed_jobs(console), console.table_width()));
+  if (settings_of<JsonOutput>(call).json) {
+    console.print(all_jobs_json(views, read_relayed(choice, {"--json"}, console), console));
+  } else {
+    console.print(all_jobs_text(views, read_relayed(choice, {}, console), console.table_width()));
+  }
   return 0;
 }
 

@@ -325,24 +325,26 @@ bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::v
   return sent == 0 && taken == 0;
 }
 
-std::string relayed_jobs(Console& console) {
-  std::string text;
+std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console) {
+  std::vector<RelayedJobs> lists;
   for (const NamedProfile& found : Profiles::of_user().list()) {
     if (found.profile.login.empty()) continue;
-    std::vector<std::string> words = program_there(found, {"jobs"});
+    // A login node with the same home has this profile, too.
+    std::vector<std::string> words = program_there(found, {"jobs", "--here"});
     words.insert(words.begin() + 1, "COLUMNS=" + std::to_string(console.table_width()));
+    words.insert(words.end(), options.begin(), options.end());
     const cluster::CommandEnd end = cluster::run_command(
         cluster::ssh_words(
             {.login = found.profile.login, .words = words, .host_key = found.profile.host_key}),
         {.limit = std::chrono::seconds(30)});
     if (end.status == 0) {
-      text += (text.empty() ? "" : "\n") + found.name + ", at " + found.profile.login + "\n" + end.output;
+      lists.push_back({found, end.output});
     } else {
       console.note("warning: the jobs of " + found.name +
                    " are not shown: " + printable(first_line(end.errors)) + "\n");
     }
   }
-  return text;
+  return lists;
 }
 
 int run_relay(const Call&, Console& console) {

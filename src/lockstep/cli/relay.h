@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/cli/verb.h"
 #include "lockstep/cluster/profile.h"
@@ -15,9 +16,15 @@ namespace lockstep::cli {
 /// command is for this machine.
 std::optional<int> relay(const Verb& verb, const Call& call, Console& console);
 
-/// The lists of jobs of profiles with a login node; empty without such profiles. A login node that does not
-/// answer is a warning. Takes as long as these need to answer.
-std::string relayed_jobs(Console& console);
+/// What `lockstep jobs` printed on a login node.
+struct RelayedJobs {
+  cluster::NamedProfile profile;
+  std::string text;
+};
+
+/// `lockstep jobs` with these options on the login node of each profile that has one. A login node that does
+/// not answer is a warning. Takes as long as these need to answer.
+std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console);
 
 /// A job of a profile with a login node.
 struct RelayedJob {

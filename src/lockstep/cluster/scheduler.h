@@ -63,6 +63,10 @@ class Scheduler {
   /// In the order of `ids`. Cheap: all programs of a user together ask the scheduler at most every five
   /// seconds.
   virtual std::vector<Standing> states(const std::vector<std::string>& ids) = 0;
+  /// The id of a job that was accepted, while the program that submitted it was killed before it had the
+  /// answer. name: of the submission; place: of the job's folder in it, from 0. Empty if the scheduler does
+  /// not know the job, or if no answer can get lost. As cheap as `states`.
+  virtual std::string find(const std::string& /*name*/, int64_t /*place*/) { return ""; }
   /// Ends a job that is running, and takes one that waits from the queue. Nothing for one that is over.
   virtual void cancel(const std::string& id) = 0;
   /// What the scheduler wrote about the job of this folder, without what the command wrote if that goes

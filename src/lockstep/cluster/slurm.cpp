@@ -96,6 +96,14 @@ class Slurm : public Scheduler {
     return standings;
   }
 
+  std::string find(const std::string& name, int64_t place) override {
+    for (const auto& [id, line] : shared_queue()) {
+      const size_t sign = id.find('_');
+      if (line.name == name) return element(id.substr(0, sign), sign != std::string::npos, place);
+    }
+    return "";
+  }
+
   void cancel(const std::string& id) override {
     const CommandEnd end = run_command({"scancel", id});
     forget_shared_queue();
@@ -115,10 +123,14 @@ class Slurm : public Scheduler {
     return parse_number<int64_t>(id) ? id : "";
   }
 
+  static std::string element(const std::string& id, bool is_of_array, int64_t place) {
+    return is_of_array ? id + "_" + std::to_string(place) : id;
+  }
+
   static std::vector<std::string> accepted(const std::string& id, const Submission& submission) {
     std::vector<std::string> ids;
     for (size_t i = 0; i < submission.folders.size(); ++i) {
-      ids.push_back(is_array(submission) ? id + "_" + std::to_string(i) : id);
+      ids.push_back(element(id, is_array(submission), static_cast<int64_t>(i)));
       add_to_shared_queue(ids.back(), submission.name);
     }
     return ids;

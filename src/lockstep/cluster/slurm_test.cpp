@@ -172,6 +172,14 @@ TEST_F(SlurmCommands, AJobJustSubmittedIsKnownBeforeTheNextSqueue) {
   EXPECT_EQ(calls("squeue"), 1U);
 }
 
+TEST_F(SlurmCommands, AJobWhoseAnswerNobodyReadIsFoundByItsName) {
+  program("squeue", "echo '7|RUNNING|None|node1|one'; echo '9_1|PENDING|None||many'\n");
+  const auto slurm = make_slurm({}, {});
+  EXPECT_EQ(slurm->find("one", 0), "7");
+  EXPECT_EQ(slurm->find("many", 3), "9_3");
+  EXPECT_EQ(slurm->find("other", 0), "");
+}
+
 TEST_F(SlurmCommands, WithoutSlurmTheErrorSaysSo) {
   ::setenv("PATH", folder_.c_str(), 1);
   try {

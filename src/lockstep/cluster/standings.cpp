@@ -51,7 +51,12 @@ std::vector<std::string> add_standings(std::vector<JobView>& views) {
         ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
       const auto scheduler = make_scheduler(read_profile(jobs::JobPaths{waiting.front()->folder}.profile()));
       const auto standings = scheduler->states(ids);
-      for (size_t i = 0; i < waiting.size(); ++i) add_standing(standings[i], *waiting[i]);
+      for (size_t i = 0; i < waiting.size(); ++i) {
+        add_standing(standings[i], *waiting[i]);
+        if (ids[i].empty() && waiting[i]->attempt == 0)
+          waiting[i]->reason =
+              "not submitted yet; if its client was killed: lockstep job requeue " + waiting[i]->id;
+      }
     } catch (const Error& error) {
       failures.push_back(profile + ": " + error.message());
     }

@@ -7,6 +7,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/random_hex.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_state.h"
@@ -26,9 +27,11 @@ constexpr const char* kLocal = "local";
 struct Submitted {
   std::string name{};
   std::string id{};
+  int64_t place = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("name", self.name, "of no other submission to the scheduler");
-    field("id", self.id, "the scheduler's; empty: it has not answered yet");
+    field("id", self.id, "the scheduler's; empty: its answer was not read yet");
+    field("place", self.place, "of the job in the submission, from 0");
   };
 };
 
@@ -49,16 +52,20 @@ void check_machine(const JobSpec& spec) {
 std::string submitted_id(const JobPaths& job, const JobSpec& spec) {
   if (spec.scheduler == kLocal) return job.folder.string();
   if (::access(submission_file(job).c_str(), F_OK) != 0) return "";
+  Submitted submitted;
   try {
-    Submitted submitted;
     read_json(
         record::known_part<Submitted>(parse_json(read_file(submission_file(job), kMostSubmissionBytes))),
         submitted, quote(submission_file(job).string()));
-    return submitted.id;
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data,
                 quote(submission_file(job).string()) + " is damaged: " + error.what());
   }
+  if (submitted.id.empty()) {
+    submitted.id = make_scheduler(profile_of_job(job, spec))->find(submitted.name, submitted.place);
+    if (!submitted.id.empty()) write_submission(job, submitted);
+  }
+  return submitted.id;
 }
 
 Profile profile_of_job(const JobPaths& job, const JobSpec& spec) {
@@ -89,13 +96,16 @@ void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {
   for (const std::string& id : spec.after)
     submission.after.push_back(submitted_id({jobs.front().folder.parent_path() / id}, spec));
   const bool is_local = place.profile.scheduler == kLocal;
+  std::vector<Submitted> submitted;
   for (const JobPaths& job : jobs) {
     submission.folders.push_back(job.folder);
-    if (!is_local) write_submission(job, {.name = submission.name});
+    submitted.push_back({.name = submission.name, .place = static_cast<int64_t>(submitted.size())});
+    if (!is_local) write_submission(job, submitted.back());
   }
   const std::vector<std::string> ids = make_scheduler(place.profile, place.runner)->submit(submission);
   for (size_t i = 0; i < jobs.size(); ++i) {
-    if (!is_local) write_submission(jobs[i], {.name = submission.name, .id = ids[i]});
+    submitted[i].id = ids[i];
+    if (!is_local) write_submission(jobs[i], submitted[i]);
   }
 }
 
@@ -107,13 +117,17 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   if (spec.scheduler != kLocal) jobs::mark_cancelled(job);
   const std::string id = submitted_id(job, spec);
   if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
+  // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result.
+  if (spec.scheduler != kLocal)
+    jobs::end_attempt(job, {.end = jobs::AttemptEnd::cancelled, .attempt = 0, .ended = now_seconds()});
   return true;
 }
 
 bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
   const JobSpec spec = jobs::read_spec(job);
   check_machine(spec);
-  if (!is_over(jobs::state_of(job, spec).state)) return false;
+  // One that was never submitted starts, too.
+  if (!is_over(jobs::state_of(job, spec).state) && !submitted_id(job, spec).empty()) return false;
   jobs::forget_result(job);
   ::unlink(job.scheduler_id().c_str());
   submit_jobs({job}, {.profile = profile_of_job(job, spec), .runner = runner});

@@ -24,7 +24,8 @@ void submit_jobs(const std::vector<jobs::JobPaths>& jobs, const Place& place);
 std::vector<std::string> jobs_before(const std::filesystem::path& root, const std::vector<std::string>& words,
                                      const std::string& scheduler);
 
-/// The scheduler's id of a job; empty: it has not answered yet.
+/// The scheduler's id of a job, which is looked for if the program that submitted it was killed before it had
+/// the answer. Empty if the scheduler does not know it: it is being submitted, or never was. Throws cluster.
 std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec);
 
 /// The profile with which a job was submitted; that of a job of this machine has only its scheduler.
@@ -33,7 +34,8 @@ Profile profile_of_job(const jobs::JobPaths& job, const jobs::JobSpec& spec);
 /// Ends it. False if it was over before. Throws cluster, also for the queue of another machine.
 bool cancel_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
 
-/// Makes it start again. False if it is not over.
+/// Makes it start again, also if it was never submitted because the program that did so was killed. False if
+/// it is not over. Throws cluster.
 bool requeue_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
 
 }  // namespace lockstep::cluster

@@ -23,7 +23,10 @@ const std::string& checked(const std::string& job) {
 
 }  // namespace
 
-std::string list_of_jobs(Commands& commands) { return commands.output_of({"jobs", "--json"}, kLimit); }
+// Its page asks often, and a login node may be slow to answer.
+std::string list_of_jobs(Commands& commands) {
+  return commands.output_of({"jobs", "--json", "--here"}, kLimit);
+}
 
 std::string about_job(const std::string& job, Commands& commands) {
   return commands.output_of({"job", "show", checked(job), "--json"}, kLimit);

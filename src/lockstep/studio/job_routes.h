@@ -9,7 +9,7 @@
 
 namespace lockstep::studio {
 
-/// What lockstep jobs --json prints.
+/// What lockstep jobs --json --here prints.
 std::string list_of_jobs(Commands& commands);
 
 /// What lockstep job show --json prints. Throws invalid_option for what is no id of a job.
