@@ -127,7 +127,7 @@ class Fuzz(Runs):
         refused = status != 0
         extra = runtime_options(c) if how != "again" else []
         if ranks > 1:
-            extra += c.rng.choice(COMMUNICATION)
+            extra += c.rng.choice(COMMUNICATION) + worker_load(c, ranks)
         commands = [first]
         if how != "killed":
             words = self.command(c, output, workers, ranks, extra)
@@ -203,8 +203,8 @@ class Fuzz(Runs):
             workers = rng.choice([1, 2, 3, 5])
             if c.ranks is None:
                 ranks = rng.choice([1, 1, 2, 3])
-            extra = [w for w in extra
-                     if not w.startswith("--overlap") and w not in ("--communicator", "gloo", "shared")]
+            extra = [w for w in extra if not w.startswith(("--overlap", "--worker-load")) and
+                     w not in ("--communicator", "gloo", "shared")] + worker_load(c, ranks)
         return status, text
 
     def run_when_free(self, words, kill, output):
@@ -216,6 +216,13 @@ class Fuzz(Runs):
             if was_killed or "another program is writing to the run" not in text or time.time() > until:
                 return status, text, was_killed
             time.sleep(0.5)
+
+
+def worker_load(c, ranks):
+    """Parts of unequal size for ranks, which change no weights."""
+    if ranks == 1 or c.options.get("exchange", "tree") != "tree" or c.rng.random() < 0.6:
+        return []
+    return ["--worker-load=" + ",".join(str(c.rng.choice([1, 1, 2, 3, 7, 1000])) for _ in range(ranks))]
 
 
 def draw_variants(c, refused, base_ranks):
