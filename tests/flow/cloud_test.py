@@ -17,7 +17,6 @@ import unittest
 import aws_services
 import runs
 
-JOB_TASKS = runs.PROGRAM.parent / "lockstep_job_tasks"  # a program with a cluster's handle
 KINDS = {"i": "machines", "vol": "disks", "sg": "group", "lockstep": "bucket"}
 FAILED_STACK = """<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>c1</StackName>
 <StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/c1/0</StackId><CreationTime>2026-01-01T00:00:00Z</CreationTime>
@@ -74,16 +73,9 @@ class Cloud(unittest.TestCase):
         self.assertNotIn("Traceback", done.stderr)
         return errors[0]
 
-    def cluster(self, *words):
-        return self.run_words(runs.PROGRAM, "cluster", *words)
-
-    def run_words(self, *words):
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
-                              env=self.account.environment)
-
-    def state_of_head(self):
-        machines = json.loads(self.check(self.account.run("list", "--json")).stdout)[0]["machines"]
-        return next(machine["state"] for machine in machines if machine["head"])
+    def cluster(self, *words, by=(runs.PROGRAM, "cluster")):
+        return subprocess.run([*by, *words], capture_output=True, text=True, check=False, timeout=120,
+                              stdin=subprocess.DEVNULL, env=self.account.environment)
 
     def test_a_life_of_a_cluster(self):
         account = self.account
@@ -101,8 +93,7 @@ class Cloud(unittest.TestCase):
         self.assertLess(listed["most_dollars"], 1)
         self.assertIn("2 x g5.12xlarge", self.check(account.run("list")).stdout)
 
-        again = self.error_of(account.run(*account.create_words("c1")))
-        self.assertIn("already", again)
+        self.assertIn("already", self.error_of(account.run(*account.create_words("c1"))))
 
         self.check(account.run("resize", "c1", "--workers", "16", "--yes"))
         config = (account.folder / "state/lockstep/cloud/c1/parallelcluster.yaml").read_text()
@@ -111,18 +102,16 @@ class Cloud(unittest.TestCase):
         stopped = self.check(account.run("stop", "c1")).stdout
         self.assertIn("its disks go on costing $0.0", stopped)
         self.assertRegex(account.ssh_log.read_text(), re.escape(profile["login"]) + " -- sudo -n .*lockstep-save-jobs")
-        states = {machine["head"]: machine["state"] for machine in
-                  json.loads(account.run("list", "--json").stdout)[0]["machines"]}
+        states = {one["head"]: one["state"] for one in json.loads(account.run("list", "--json").stdout)[0]["machines"]}
         self.assertEqual(states, {True: "stopped"})
         self.check(account.run("start", "c1"))
         self.check(self.cluster("default", "c1"))
         self.assertIn("its disks go on costing", self.check(self.cluster("stop")).stdout)
         self.assertIn("c1 runs", self.check(self.cluster("start", "c1")).stdout)
-        # A program starts and stops it by its handle.
-        self.assertIn("its disks go on costing", self.check(self.run_words(JOB_TASKS, "stop", "c1")).stdout)
-        self.assertEqual(self.state_of_head(), "stopped")
-        self.assertIn("c1 runs", self.check(self.run_words(JOB_TASKS, "start", "c1")).stdout)
-        self.assertEqual(self.state_of_head(), "running")
+        for word, said, state in (("stop", "its disks go on costing", "stopped"), ("start", "c1 runs", "running")):
+            self.assertIn(said, self.check(self.cluster(word, "c1", by=[runs.PROGRAM.parent / "lockstep_job_tasks"])).stdout)
+            listed, = json.loads(account.run("list", "--json").stdout)
+            self.assertIn((True, state), [(one["head"], one["state"]) for one in listed["machines"]])
         self.assertIn('profile "local" cannot be started or stopped: it is this machine',
                       self.error_of(self.cluster("start", "local")))
         self.check(self.cluster("create", "ours", "--login", "me@there"))
