@@ -167,12 +167,12 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
             self.assertNotIn("I am 1", self.lockstep("job", "diary", name))
         self.each("an old attempt still writes", work)
 
-    def lockstep(self, *words):
+    def lockstep(self, *words, status=0):
         done = subprocess.run(self.cluster.command(0, *runs.command(*words)), stdin=subprocess.DEVNULL, text=True,
                               capture_output=True, timeout=60, check=False,
                               env={**self.cluster.environment(), "XDG_CONFIG_HOME": str(self.folder / "config"),
                                    "LOCKSTEP_JOBS": str(self.folder / "jobs")})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout
 
     def test_the_answer_of_sbatch_is_lost(self):
@@ -195,6 +195,22 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
             self.assertEqual([line.split()[0] for line in names if line.endswith(f" {job.folder}")], [job.id])
             self.assertEqual(len(job.attempts_ended()), 1)
         self.each("sbatch answers: timed out", work)
+
+    def test_a_job_that_slurm_has_forgotten(self):
+        """It is not in the queue for ever, and starts again when that is asked for."""
+        self.cluster.ask("scontrol", "update", "NodeName=ALL", "State=DRAIN", "Reason=test")
+        job = self.cluster.submit(self.folder / "jobs", "forgotten", "program", "/bin/true")
+        self.cluster.ask("scancel", job.id)
+        submission = job.folder / "submission.json"
+        submission.write_text(json.dumps({**json.loads(submission.read_text()), "id": "999999"}))
+        view = next(view for view in json.loads(self.lockstep("jobs", "--json"))["jobs"] if view["folder"] == str(job.folder))
+        self.assertEqual(view["state"], "lost")
+        self.assertIn("slurm does not know job 999999 any longer", view["reason"])
+        self.assertIn("slurm does not know", self.lockstep("job", "wait", view["id"], status=1))
+        self.cluster.ask("scontrol", "update", "NodeName=ALL", "State=RESUME")
+        self.lockstep("job", "requeue", view["id"])
+        job.wait(lambda: (job.folder / "result.json").exists(), "the end")
+        self.assertEqual(json.loads((job.folder / "result.json").read_text())["end"], "ended", job.said())
 
     def test_a_rank_hangs_in_its_ending(self):
         """It leaves by itself, and is left if nothing of it runs any more."""

@@ -56,6 +56,30 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         printed = self.train_ranks(3, self.folder / "refused", *OPTIONS, "--worker-load", "2,1", status=2)
         self.assertIn("--worker-load has 2 numbers for 3 ranks", printed)
 
+    def test_shards_move_to_the_faster_rank(self):
+        """Rank 1 shares its core with three other programs, so its speed is a quarter."""
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            self.skipTest("NOT TESTED: unequal ranks need two cores")
+        options = [*OPTIONS[:2], "--network", "digits_cnn", "--max-steps", "250", "--shards", "32", "--workers", "1",
+                   "--validation", self.held_out, "--validate-every", "100"]
+        runs.train(self.digits, self.folder / "as-one", *options)
+        for _ in range(3):
+            other = subprocess.Popen(["taskset", "-c", str(cores[1]), "sh", "-c", "while :; do :; done"])
+            self.addCleanup(other.wait)
+            self.addCleanup(other.kill)
+        script = f'[ $RANK = 1 ] && core={cores[1]} || core={cores[0]}; exec taskset -c $core "$@"'
+        output = self.folder / "moved"
+        runs.run("run", "-n", 2, "sh", "-c", script, "-", runs.PROGRAM, "train", self.digits, "--output", output, *options)
+        moved = [event["values"]["text"] for event in runs.of_kind(output, "message")
+                 if "ranks are not equally fast" in event["values"]["text"]]
+        self.assertTrue(moved, "nothing has moved")
+        of_rank_0 = sum(owner == 0 for owner in runs.of_kind(output, "shards")[-1]["values"]["owners"])
+        self.assertGreater(of_rank_0, 16, moved)
+        self.assertEqual(runs.weights(output), runs.weights(self.folder / "as-one"))
+        steps = [event["step"] for event in runs.of_kind(output, "step")]
+        self.assertEqual(steps, sorted(set(steps)))
+
     def test_overlap_changes_no_bit(self):
         network = self.folder / "wide.json"
         network.write_text(json.dumps(runs.WIDE))

@@ -17,7 +17,7 @@ Range Deal::of_rank(int64_t count, int64_t rank) const {
 }
 
 Range Deal::of_worker(int64_t count, int64_t worker) const {
-  const int64_t each = workers / ranks;
+  const int64_t each = workers_of_rank();
   const Range rank = of_rank(count, worker / each);
   const Range own = part_of(rank.count(), each, worker % each);
   return {rank.begin + own.begin, rank.begin + own.end};
@@ -31,7 +31,7 @@ int64_t Deal::rank_of(int64_t count, int64_t item) const {
 }
 
 int64_t Deal::worker_of(int64_t count, int64_t item) const {
-  const int64_t rank = rank_of(count, item), each = workers / ranks;
+  const int64_t rank = rank_of(count, item), each = workers_of_rank();
   const Range own = of_rank(count, rank);
   return rank * each + owner_of(own.count(), each, item - own.begin);
 }

@@ -72,6 +72,7 @@ struct Deal {
   std::vector<int64_t> loads = {};  ///< a number above 0 for each rank, which gets items in proportion to it;
                                     ///< empty: all ranks get equally many (part_of)
 
+  int64_t workers_of_rank() const { return workers / ranks; }
   Range of_rank(int64_t count, int64_t rank) const;
   /// worker: of all ranks.
   Range of_worker(int64_t count, int64_t worker) const;

@@ -152,7 +152,7 @@ int run_job_wait(const Call& call, Console& console) {
   double woken = -kSecondsBetweenWakes;
   for (const JobPaths& paths : all) {
     JobView view = job_now(paths, console);
-    while (!is_job_over(view)) {
+    while (!jobs::is_over(view)) {
       if (signals.token().stop_requested()) return kSignalStatus + signals.signal();
       constexpr int kTimedOut = 124;  // as timeout(1)
       if (timeout > 0 && seconds_since(start) > timeout) return kTimedOut;
@@ -175,7 +175,7 @@ int run_job_cancel(const Call& call, Console& console) {
     const bool cancelled = cluster::cancel_job(paths, runner_program());
     const JobView view = job_now(paths, console);
     console.print(job_text(jobs::shown_id(paths), !cancelled ? "it was over already: " + state_word(view)
-                                                  : is_job_over(view)
+                                                  : jobs::is_over(view)
                                                       ? state_word(view)
                                                       : "asked to end; it is still " + state_word(view)));
   }
@@ -186,7 +186,7 @@ int run_job_delete(const Call& call, Console& console) {
   int refused = 0;
   for (const JobPaths& paths : jobs_of(call)) {
     const JobView view = job_now(paths, console);
-    if (!is_job_over(view)) {
+    if (!jobs::is_over(view)) {
       console.note(job_text(jobs::shown_id(paths), "it is " + state_word(view)) +
                    "  hint: lockstep job cancel " + jobs::shown_id(paths) + "\n");
       ++refused;

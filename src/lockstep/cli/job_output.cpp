@@ -185,7 +185,7 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
       attempt = view.attempt;
       diary.emplace(paths.diary(attempt), rank);
     }
-    const bool goes_on = !is_job_over(view);
+    const bool goes_on = !jobs::is_over(view);
     if (diary) console.print(diary->read(!goes_on));
     return goes_on;
   });
@@ -278,7 +278,7 @@ int run_job_fetch(const Call& call, Console& console) {
   }
   console.print(printable(with_commas(files) + (files == 1 ? " file in " : " files in ") + to.string()) +
                 "\n");
-  if (!is_job_over(view))
+  if (!jobs::is_over(view))
     console.note("job " + jobs::shown_id(paths) + " is " + state_word(view) + "; there may be more later\n");
   return 0;
 }
@@ -291,7 +291,7 @@ Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Cons
   std::string said;
   const bool is_over = look_until_over(signals, [&] {
     view = job_now(paths, console);
-    const bool goes_on = !is_job_over(view);
+    const bool goes_on = !jobs::is_over(view);
     runs.poll();
     const std::string word = state_word(view);
     if (goes_on && word != said && view.state != JobState::running)
@@ -319,9 +319,9 @@ int run_job_attach(const Call& call, Console& console) {
   }
   const int status = follow_diary(paths, -1, console);
   const JobView now = job_now(paths, console);
-  console.note(is_job_over(now) ? closing_words(now)
-                                : "detached; the job goes on: lockstep job attach " + now.id + "\n");
-  return status != 0 || !is_job_over(now) || now.state == JobState::ended ? status : 1;
+  console.note(jobs::is_over(now) ? closing_words(now)
+                                  : "detached; the job goes on: lockstep job attach " + now.id + "\n");
+  return status != 0 || !jobs::is_over(now) || now.state == JobState::ended ? status : 1;
 }
 
 int run_job_put(const Call& call, Console&) {

@@ -50,6 +50,4 @@ std::string state_word(const JobView& view) {
   return view.state ? enum_names(*view.state)[static_cast<size_t>(*view.state)] : "unreadable";
 }
 
-bool is_job_over(const JobView& view) { return !view.state || is_over(*view.state); }
-
 }  // namespace lockstep::cli

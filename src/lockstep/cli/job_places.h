@@ -25,7 +25,4 @@ jobs::JobView job_now(const jobs::JobPaths& paths, Console& console);
 /// "running", "unreadable".
 std::string state_word(const jobs::JobView& view);
 
-/// Of a state in which nothing more happens by itself.
-bool is_job_over(const jobs::JobView& view);
-
 }  // namespace lockstep::cli

@@ -29,8 +29,21 @@ JobState state_of_phase(Phase phase) {
   return JobState::queued;
 }
 
+// A scheduler forgets a job some minutes after its end, and the job may have written its result since its
+// folder was read. One that left none will never leave one.
+void add_forgotten(const std::string& id, JobView& view) {
+  if (id.empty()) return;
+  const JobView now = jobs::view_of({view.folder});
+  if (!now.state || is_over(*now.state)) {
+    view = now;
+    return;
+  }
+  view.state = JobState::lost;
+  view.reason = view.scheduler + " does not know job " + id +
+                " any longer, and it left no result; to start it again: lockstep job requeue " + view.id;
+}
+
 void add_standing(const Standing& standing, JobView& view) {
-  if (standing.phase == Phase::unknown) return;
   view.state = state_of_phase(standing.phase);
   if (!standing.reason.empty() && standing.phase != Phase::running) view.reason = standing.reason;
 }
@@ -52,7 +65,8 @@ std::vector<std::string> add_standings(std::vector<JobView>& views) {
       const auto scheduler = make_scheduler(read_profile(jobs::JobPaths{waiting.front()->folder}.profile()));
       const auto standings = scheduler->states(ids);
       for (size_t i = 0; i < waiting.size(); ++i) {
-        add_standing(standings[i], *waiting[i]);
+        standings[i].phase == Phase::unknown ? add_forgotten(ids[i], *waiting[i])
+                                             : add_standing(standings[i], *waiting[i]);
         if (ids[i].empty() && waiting[i]->attempt == 0)
           waiting[i]->reason =
               "not submitted yet; if its client was killed: lockstep job requeue " + waiting[i]->id;

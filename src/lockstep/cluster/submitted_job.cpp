@@ -47,6 +47,12 @@ void check_machine(const JobSpec& spec) {
               "run this command there");
 }
 
+// Not one that was never submitted, and not one that is gone without a result.
+bool is_known(const std::string& id, const JobPaths& job, const JobSpec& spec) {
+  if (id.empty() || spec.scheduler == kLocal) return !id.empty();
+  return make_scheduler(profile_of_job(job, spec))->states({id}).front().phase != Phase::unknown;
+}
+
 }  // namespace
 
 std::string submitted_id(const JobPaths& job, const JobSpec& spec) {
@@ -126,8 +132,7 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
 bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
   const JobSpec spec = jobs::read_spec(job);
   check_machine(spec);
-  // One that was never submitted starts, too.
-  if (!is_over(jobs::state_of(job, spec).state) && !submitted_id(job, spec).empty()) return false;
+  if (!is_over(jobs::state_of(job, spec).state) && is_known(submitted_id(job, spec), job, spec)) return false;
   jobs::forget_result(job);
   ::unlink(job.scheduler_id().c_str());
   submit_jobs({job}, {.profile = profile_of_job(job, spec), .runner = runner});

@@ -115,6 +115,10 @@ std::string shown_profile(const std::string& name) { return name.substr(0, name.
 
 std::string shown_id(const JobPaths& paths) { return environment_variable(kShownAs) + paths.id(); }
 
+bool is_over(const JobView& view) {
+  return !view.state || is_over(*view.state) || (*view.state == JobState::lost && view.scheduler != "local");
+}
+
 JobView view_of(const JobPaths& paths) {
   JobView view{.id = shown_id(paths), .folder = paths.folder.string()};
   try {

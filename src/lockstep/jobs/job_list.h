@@ -77,6 +77,10 @@ std::vector<JobView> list_jobs(const std::filesystem::path& root);
 
 JobView view_of(const JobPaths& paths);
 
+/// Whether nothing more happens to it by itself. A job of this machine that is lost is settled by the next
+/// command on its queue; one that another scheduler has lost stays so.
+bool is_over(const JobView& view);
+
 /// The job of an id or of a name; of several with one name, the newest. Throws not_found with the nearest.
 JobPaths find_job(const std::filesystem::path& root, const std::string& word);
 

@@ -15,7 +15,7 @@ enum class JobState {
   ended,    ///< its command ended with status 0
   failed,
   cancelled,
-  lost  ///< its attempt is gone without a result: the next command on the queue settles it
+  lost  ///< it is gone without a result; the next command on the queue of this machine settles it
 };
 constexpr std::array<const char*, 6> enum_names(JobState) {
   return {"queued", "running", "ended", "failed", "cancelled", "lost"};

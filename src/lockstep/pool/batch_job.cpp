@@ -132,10 +132,7 @@ jobs::JobView AnyBatchJob::show() const {
   return std::move(views.front());
 }
 
-bool AnyBatchJob::done() const {
-  const jobs::JobView view = show();
-  return !view.state || jobs::is_over(*view.state);
-}
+bool AnyBatchJob::done() const { return jobs::is_over(show()); }
 
 bool AnyBatchJob::wait(std::chrono::milliseconds timeout) const {
   const auto start = std::chrono::steady_clock::now();

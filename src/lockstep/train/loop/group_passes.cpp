@@ -1,6 +1,7 @@
 #include "lockstep/train/loop/group_passes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -41,24 +42,25 @@ std::vector<Range> groups_within(const std::vector<Range>& groups, Range shards)
 
 }  // namespace
 
-void GroupPasses::compute(const Runners& runners, const ShardUnit& unit, const StepWork& work,
-                          std::span<ShardResult> results) const {
+double GroupPasses::compute(const Runners& runners, const ShardUnit& unit, const StepWork& work,
+                            std::span<ShardResult> results) const {
   const Shards shards = unit.shards;
   const Range all{shards.front().index, shards.back().index + 1};
   const std::vector<Range> whole = groups_within(work.groups, all);
   // Whole groups: the queue has given them because they go together, or there is one.
   if (unit.meeting == nullptr && (whole.size() > 1 || all.count() == 1)) {
     update.compute({thread, runners.own, shards, work.batch, step, {whole}}, results);
-    return;
+    return 0;
   }
   const std::vector<Shards> passes = cut_into_passes(shards, *this, runners.own, work.batch.shard_count);
   if (unit.meeting == nullptr && passes.size() == 1) {
     update.compute({thread, runners.own, shards, work.batch, step, {whole}}, results);
-    return;
+    return 0;
   }
   std::optional<GroupMeeting> own_meeting;
   if (unit.meeting == nullptr) own_meeting.emplace(all, all);
   GroupMeeting& meeting = unit.meeting == nullptr ? *own_meeting : *unit.meeting;
+  std::vector<double> waited(passes.size());
   const auto compute_pass = [&](size_t index, ShardRunner& runner, Turn* turn) {
     const Shards own = passes[index];
     const Range node{own.front().index, own.back().index + 1};
@@ -66,6 +68,7 @@ void GroupPasses::compute(const Runners& runners, const ShardUnit& unit, const S
     runner.set_loss_scale(loss_scale);
     update.compute({thread, runner, own, work.batch, step, {{{0, node.count()}}, &pass}, turn != nullptr},
                    results.subspan(static_cast<size_t>(node.begin - all.begin), own.size()));
+    waited[index] = pass.waited();
   };
   const auto give_up = [&] { unit.meeting == nullptr ? meeting.give_up() : groups.give_up(thread.rank); };
   if (passes.size() == 1) {
@@ -75,11 +78,12 @@ void GroupPasses::compute(const Runners& runners, const ShardUnit& unit, const S
       give_up();
       throw;
     }
-    return;
+    return waited.front();
   }
   runners.others.run(
       passes.size(), runners.own,
       [&](size_t index, ShardRunner& runner, Turn& turn) { compute_pass(index, runner, &turn); }, give_up);
+  return std::accumulate(waited.begin(), waited.end(), 0.0);
 }
 
 }  // namespace lockstep::train

@@ -25,9 +25,9 @@ struct GroupPasses {
     PassThreads& others;
   };
 
-  /// results: of the unit's shards.
-  void compute(const Runners& runners, const ShardUnit& unit, const StepWork& work,
-               std::span<ShardResult> results) const;
+  /// results: of the unit's shards. Returns for how many seconds the worker has waited for others.
+  double compute(const Runners& runners, const ShardUnit& unit, const StepWork& work,
+                 std::span<ShardResult> results) const;
 };
 
 }  // namespace lockstep::train

@@ -48,7 +48,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                  rate_parts(weights_, learning_rate_factors(learnables_of(prototype_), setup_.plan.network,
                                                             setup_.plan.update.head_steps))),
       schedule_(schedule_of(setup_.plan, setup_.state)),
-      group_(setup_.plan.machine.workers / setup_.comm.size()),
+      group_(setup_.plan.machine.deal(setup_.comm.size()).workers_of_rank()),
       state_(setup_.state),
       end_(setup_),
       reports_(setup_, state_, schedule_, end_),
@@ -73,6 +73,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                     .spans_ranks = groups_span_ranks(setup_.plan, setup_.comm.size())},
                    setup_.comm),
       step_shards_(setup_),
+      rank_balance_(setup_.plan, setup_.comm.share(), group_.size()),
       loss_watch_(setup_.plan, schedule_.learning_rate),
       errors_(setup_.plan, state_, update_->part_names()),
       saver_(setup_, {weights_, *update_, state_, end_, reports_}),
@@ -131,12 +132,13 @@ void Training::walk(Worker& worker) {
     if (tests_rates()) continue;
     if (validation_is_due(worker.step)) validate(worker);
     if (worker.is_first()) saver_.save_if_due();
+    if (!new_loads().empty()) break;
   }
   group_.barrier([&] {
     agree();
     update_->collect(state_.step);
   });
-  if (end_.reason() == EndReason::stopped || state_.starts_again) return;
+  if (end_.reason() == EndReason::stopped || state_.starts_again || deals_again()) return;
   update_->finish(worker.thread, worker.step);
   if (setup_.test != nullptr) test(worker);
 }
@@ -150,6 +152,7 @@ bool Training::train_step(Worker& worker) {
   worker.times.queue = seconds_since(start);
   do {
     if (batch) compute_shards(worker, *batch);
+    rank_balance_.note_worker(worker.thread.rank, seconds_since(start) - worker.times.waited);
     if (end_.gives_up_step()) step_groups_.give_up(worker.thread.rank);
     group_.barrier([&] { agree_and_synchronize(worker.step, batch); });
   } while (computes_again(worker));
@@ -167,6 +170,7 @@ bool Training::train_step(Worker& worker) {
       note_tested(score);
     } else {
       watch_loss(score);
+      balance_ranks(batch->global_count, seconds_since(start));
     }
   }
   group_.barrier();
@@ -243,7 +247,7 @@ void Training::compute(Worker& worker, ShardUnit& unit, const StepWork& work) {
                            scales_loss() ? state_.loss_scale : 1};
   const Range node{unit.shards.front().index, unit.shards.back().index + 1};
   const std::span<ShardResult> results = step_shards_.results_of(node);
-  passes.compute({worker.runner, worker.pass_threads}, unit, work, results);
+  worker.times.waited += passes.compute({worker.runner, worker.pass_threads}, unit, work, results);
   step_shards_.note_worker(node, worker.all.rank);
   for (const ShardResult& result : results) {
     worker.times.forward += result.forward_seconds;
@@ -296,6 +300,13 @@ Score Training::fold_results(int64_t shard_count) {
   if (!starts_again_after(score_of(sum).loss)) errors_.check_losses(results, step_shards_.computed_by());
   update_->take_results({results, sum}, state_.step + 1);
   return score_of(sum);
+}
+
+// Not at the end, and not before one that is agreed on.
+void Training::balance_ranks(int64_t samples, double seconds) {
+  if (!setup_.moves_shards || end_.is_last(state_.step)) return;
+  rank_balance_.end_step(setup_.comm, samples, seconds);
+  if (!new_loads().empty()) reports_.message(rank_balance_.text(), "info");
 }
 
 void Training::validate(Worker& worker) {

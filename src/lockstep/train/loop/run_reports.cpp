@@ -34,7 +34,7 @@ void LossRange::add(double loss, int64_t step) {
 
 RunReports::RunReports(const TrainingSetup& setup, const RunState& state, const Schedule& schedule,
                        RunEnd& end)
-    : setup_(setup), state_(state), schedule_(schedule), end_(end) {}
+    : setup_(setup), state_(state), schedule_(schedule), end_(end), timed_(setup.timed) {}
 
 void RunReports::say(record::Event event, Log log) {
   event.step = state_.step;
@@ -69,15 +69,15 @@ double RunReports::seconds_left(double rate) const {
   const Plan& plan = setup_.plan;
   if (plan.length.total_steps == 0) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(plan.length.total_steps - state_.step) *
-         static_cast<double>(plan.step.mini_batch_size) / (timed_seconds_ > 0 ? images_per_second() : rate);
+         static_cast<double>(plan.step.mini_batch_size) / (timed_.seconds > 0 ? images_per_second() : rate);
 }
 
 void RunReports::step(const StepTimes& times, const Score& score, const std::vector<int64_t>& shard_workers) {
-  if (steps_here_++ == 0) {
+  if (timed_.steps++ == 0) {
     say(record::FirstStep{.seconds = now_seconds() - setup_.began});
   } else {
-    timed_seconds_ += times.whole;
-    timed_images_ += score.count;
+    timed_.seconds += times.whole;
+    timed_.images += score.count;
   }
   unlogged_seconds_ += times.whole;
   unlogged_images_ += score.count;
@@ -117,7 +117,7 @@ void RunReports::step(const StepTimes& times, const Score& score, const std::vec
 }
 
 void RunReports::tested_step() {
-  if (steps_here_++ == 0) say(record::FirstStep{.seconds = now_seconds() - setup_.began});
+  if (timed_.steps++ == 0) say(record::FirstStep{.seconds = now_seconds() - setup_.began});
   end_if_asked();
 }
 
@@ -146,7 +146,7 @@ bool RunReports::is_logged() const {
 }
 
 double RunReports::images_per_second() const {
-  return timed_seconds_ > 0 ? static_cast<double>(timed_images_) / timed_seconds_ : 0;
+  return timed_.seconds > 0 ? static_cast<double>(timed_.images) / timed_.seconds : 0;
 }
 
 int64_t RunReports::epochs_begun() const {

@@ -18,6 +18,7 @@ struct StepTimes {
   double queue = 0;
   double forward = 0;
   double backward = 0;
+  double waited = 0;           ///< of forward and backward, for other workers at batch norms
   double exchange = 0;         ///< after backward, with the wait for other workers
   double hidden_exchange = 0;  ///< beside backward
   double update = 0;
@@ -65,6 +66,7 @@ class RunReports {
 
   /// Over all steps but the first of this run.
   double images_per_second() const;
+  const TimedSteps& timed() const { return timed_; }
   /// Over all calls of fit of this training.
   int64_t epochs_begun() const;
 
@@ -79,9 +81,7 @@ class RunReports {
   const RunState& state_;
   const Schedule& schedule_;
   RunEnd& end_;
-  int64_t steps_here_ = 0;    // of this run
-  double timed_seconds_ = 0;  // all steps but the first
-  int64_t timed_images_ = 0;
+  TimedSteps timed_;
   double unlogged_seconds_ = 0;  // since the last logged step
   int64_t unlogged_images_ = 0;
   double checkpoint_seconds_ = 0;  // since the last logged step

@@ -12,6 +12,7 @@
 #include "lockstep/train/loop/scoring.h"
 #include "lockstep/train/loop/kept_inputs.h"
 #include "lockstep/train/loop/loss_watch.h"
+#include "lockstep/train/loop/rank_balance.h"
 #include "lockstep/train/loop/run_end.h"
 #include "lockstep/train/loop/run_reports.h"
 #include "lockstep/train/loop/saver.h"
@@ -57,6 +58,11 @@ class Training {
   /// The run is to begin again with another learning rate: the loss has exploded, or a test of rates is over.
   /// Equal on all ranks.
   bool starts_again() const { return state_.starts_again; }
+  /// The run is to go on where it stands, with its shards dealt to the ranks by new_loads(). Equal on all
+  /// ranks.
+  bool deals_again() const { return !new_loads().empty() && !end_.ended() && !starts_again(); }
+  const std::vector<int64_t>& new_loads() const { return rank_balance_.better_loads(); }
+  const TimedSteps& timed() const { return reports_.timed(); }
   int64_t skipped_checkpoints() const { return saver_.skipped_checkpoints(); }
   /// A copy for a checkpoint.
   Snapshot snapshot() { return saver_.snapshot(); }
@@ -81,6 +87,7 @@ class Training {
 
   // Between steps, the first worker of each rank.
   Score fold_results(int64_t shard_count);
+  void balance_ranks(int64_t samples, double seconds);
   bool starts_again_after(double loss) const;
   void watch_loss(const Score& score);
   void note_tested(const Score& score);
@@ -113,6 +120,7 @@ class Training {
   ShardQueue shard_queue_;
   StepGroups step_groups_;
   StepShards step_shards_;
+  RankBalance rank_balance_;
   LossWatch loss_watch_;
   StepErrors errors_;
   Saver saver_;

@@ -19,6 +19,13 @@
 
 namespace lockstep::train {
 
+/// The steps of a run whose speed counts: all but the first.
+struct TimedSteps {
+  int64_t steps = 0;  ///< with the first
+  double seconds = 0;
+  int64_t images = 0;
+};
+
 /// fit.cpp makes it for a run.
 struct TrainingSetup {
   const Plan& plan;
@@ -37,6 +44,8 @@ struct TrainingSetup {
   Json fingerprint = {};                             ///< for checkpoints
   RunState state = {};                               ///< where the run begins, equal on all ranks
   bool more_passes = false;                          ///< Standing::more_passes
+  bool moves_shards = false;                         ///< between ranks, by their speeds (RankBalance)
+  TimedSteps timed = {};                             ///< before the shards were dealt again
   std::stop_token stop = {};
   std::shared_ptr<Wishes> wishes = {};  ///< rank 0's; may be null
   std::stop_token enough = {};          ///< TrainingRequest::enough; rank 0's

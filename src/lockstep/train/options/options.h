@@ -304,12 +304,12 @@ struct Options {
     field("devices", self.devices, place,
           "GPUs to use, e.g. 0,2; empty: as --execution says; workers are spread over them in turn",
           between(0, 1023));
-    field(
-        "worker-load", self.worker_load, place,
-        "a number for each rank, in proportion to which it gets shards, e.g. 2,1 if the second computes at "
-        "half the speed; empty: equally many. The weights are the same. Threads of a process need none: one "
-        "that is done takes shards of others",
-        between(1, kMostLoad));
+    field("worker-load", self.worker_load, place,
+          "a number for each rank, in proportion to which it gets shards, e.g. 2,1 if the second computes at "
+          "half the speed; empty: equally many at first, then as their measured speeds say. The weights are "
+          "the "
+          "same. Threads of a process need none: one that is done takes shards of others",
+          between(1, kMostLoad));
     field("scale-with-workers", self.scale_with_workers, weights,
           "multiply the mini-batch and the shards (and the learning rate) by the number of workers, so that "
           "each worker has as much work as a single worker would have");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/nn/network.h"
+#include "lockstep/device/inventory.h"
 #include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {

@@ -48,7 +48,7 @@ Length length_of(Kind kind, bool grey) {
     case Kind::small_colour:
       return {3500, 10, 60};
     case Kind::larger:
-      return {grey ? 600 : 1500, 8, 40};
+      return grey ? Length{600, 8, 40} : Length{1500, 8, 30};
     case Kind::tiny:
       break;
   }

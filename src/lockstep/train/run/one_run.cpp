@@ -137,9 +137,9 @@ class Run {
     if (start_.state.starts_again) begin_again(start_.state);
     auto training = make_training(comm, writer ? &*writer : nullptr);
     EndReason reason = run_with_hint(*training);
-    while (training->starts_again() && reason != EndReason::stopped) {
+    while (training->deals_again() || (training->starts_again() && reason != EndReason::stopped)) {
       if (writer) writer->finish();
-      begin_again(training->state());
+      training->deals_again() ? deal_again(training) : begin_again(training->state());
       training = make_training(comm, writer ? &*writer : nullptr);
       reason = run_with_hint(*training);
     }
@@ -155,7 +155,9 @@ class Run {
 
   std::unique_ptr<Training> make_training(comm::Communicator& comm, CheckpointWriter* writer) {
     auto training = std::make_unique<Training>(setup(comm, writer), prepared_.prototype);
-    if (start_.checkpoint) {
+    if (moved_) {
+      restore(*training, *moved_);
+    } else if (start_.checkpoint) {
       restore(*training, *start_.checkpoint);
     } else if (leads_ && continues_standing(request_)) {
       restore(*training, *request_.standing);
@@ -168,7 +170,21 @@ class Run {
   // resume from it comes to the same end.
   void begin_again(const RunState& before) {
     start_.checkpoint.reset();
+    moved_.reset();
+    timed_ = {};
     start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
+    prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
+  }
+
+  // The run goes on where it stands, with other shards on each rank.
+  void deal_again(std::unique_ptr<Training>& training) {
+    const std::vector<int64_t> loads = training->new_loads();
+    start_.state = training->state();
+    timed_ = training->timed();
+    start_.checkpoint.reset();
+    if (leads_) moved_ = Standing{training->snapshot(), paths_.folder};
+    training.reset();
+    prepared_.plan.machine.rank_loads = loads;
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
 
@@ -189,6 +205,8 @@ class Run {
             .fingerprint = fingerprint_,
             .state = start_.state,
             .more_passes = request_.standing != nullptr && request_.standing->more_passes,
+            .moves_shards = start_.options.worker_load.empty(),
+            .timed = timed_,
             .stop = stop_.token(),
             .wishes = wishes_,
             .enough = leads_ ? request_.enough : std::stop_token(),
@@ -283,6 +301,8 @@ class Run {
   Prepared prepared_;
   Json fingerprint_;
   const std::shared_ptr<KeptFeatures> kept_features_ = std::make_shared<KeptFeatures>();
+  std::optional<Standing> moved_;  // where the run stood when its shards were dealt again; rank 0's
+  TimedSteps timed_;
   std::string warning_;  // for the user, of a checkpoint from another machine
   RunLog log_;
   const std::shared_ptr<Wishes> wishes_ = std::make_shared<Wishes>();

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "lockstep/base/seconds.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -78,11 +80,13 @@ void GroupMeeting::wait_for_round(int64_t round, std::unique_lock<std::mutex>& l
   lock.lock();
 }
 
-void GroupMeeting::finish_round(std::unique_lock<std::mutex>& lock, kernels::NormExchange::Add add) {
+void GroupMeeting::finish_round(std::unique_lock<std::mutex>& lock, kernels::NormExchange::Add add,
+                                double& waited) {
   std::vector<NodeSums> nodes = std::exchange(nodes_, {});
   arrived_ = 0;
   if (others_.exchange) {
     lock.unlock();  // give_up() must not wait for the other ranks
+    const auto start = std::chrono::steady_clock::now();
     try {
       nodes = others_.exchange(std::move(nodes));
       if (count_of(nodes) != group_.count()) throw different_layers();
@@ -90,6 +94,7 @@ void GroupMeeting::finish_round(std::unique_lock<std::mutex>& lock, kernels::Nor
       give_up();
       throw;
     }
+    waited += seconds_since(start);
     lock.lock();
   }
   result_ = folded(nodes, group_, add);
@@ -97,7 +102,8 @@ void GroupMeeting::finish_round(std::unique_lock<std::mutex>& lock, kernels::Nor
   changed_.notify_all();
 }
 
-kernels::NormSums GroupMeeting::fold(NodeSums own, kernels::NormExchange::Add add, Turn* turn) {
+kernels::NormSums GroupMeeting::fold(NodeSums own, kernels::NormExchange::Add add, Turn* turn,
+                                     double& waited) {
   std::unique_lock lock(mutex_);
   const int64_t round = rounds_;
   if (!nodes_.empty() && nodes_.front().sums.size() != own.sums.size()) break_with(different_layers());
@@ -106,16 +112,18 @@ kernels::NormSums GroupMeeting::fold(NodeSums own, kernels::NormExchange::Add ad
   if (broken_) throw Error(*error_);
   nodes_.push_back(std::move(own));
   if (arrived_ == own_.count()) {
-    finish_round(lock, add);
+    finish_round(lock, add, waited);
   } else {
+    const auto start = std::chrono::steady_clock::now();
     wait_for_round(round, lock, turn);
+    if (turn == nullptr) waited += seconds_since(start);
     if (rounds_ == round) throw Error(*error_);
   }
   return result_;
 }
 
 kernels::NormSums GroupMeeting::Pass::fold(kernels::NormSums own, Add add) {
-  return meeting_.fold({node_, std::move(own)}, add, turn_);
+  return meeting_.fold({node_, std::move(own)}, add, turn_, waited_);
 }
 
 GroupMeeting::Pass::~Pass() { meeting_.leave(node_); }

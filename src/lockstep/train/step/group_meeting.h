@@ -53,16 +53,19 @@ class GroupMeeting {
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
     kernels::NormSums fold(kernels::NormSums own, Add add) override;
+    /// How long it has kept its worker waiting for others so far, seconds.
+    double waited() const { return waited_; }
 
    private:
     GroupMeeting& meeting_;
     const Range node_;
     Turn* const turn_;
+    double waited_ = 0;
   };
 
  private:
-  kernels::NormSums fold(NodeSums own, kernels::NormExchange::Add add, Turn* turn);
-  void finish_round(std::unique_lock<std::mutex>& lock, kernels::NormExchange::Add add);
+  kernels::NormSums fold(NodeSums own, kernels::NormExchange::Add add, Turn* turn, double& waited);
+  void finish_round(std::unique_lock<std::mutex>& lock, kernels::NormExchange::Add add, double& waited);
   void leave(Range node);
   void wait_for_round(int64_t round, std::unique_lock<std::mutex>& lock, Turn* turn);
   void break_with(Error error);

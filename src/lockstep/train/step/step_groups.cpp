@@ -39,7 +39,7 @@ StepWork StepGroups::divide(const data::Batch& batch, int64_t worker) {
   }
   std::stable_sort(spanning.begin(), spanning.end(),
                    [](const auto& a, const auto& b) { return a.turn < b.turn; });
-  const int64_t first_worker = options_.rank * (deal.workers / deal.ranks);
+  const int64_t first_worker = options_.rank * deal.workers_of_rank();
   const Range own = deal.of_worker(batch.shard_count, first_worker + worker);
   const auto shards_of = [&](Range range) {
     const auto begin = batch.shards.begin() + (range.begin - own.begin);
