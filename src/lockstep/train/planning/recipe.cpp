@@ -20,7 +20,7 @@ namespace {
 constexpr double kFlopsOfMinute = 200e9 * 60;  // of --budget, whatever the machine
 constexpr double kFlopsOfSample = 6;  // for a multiplication and addition: forward, and backward twice
 constexpr int64_t kSmallGrey = 40, kSmallColour = 64, kLeastForPools = 8;  // pixels per side
-constexpr int64_t kSmallerSide = 128, kSmallerGreySide = 48;
+constexpr int64_t kSmallerSide = 128, kSmallerGreySide = 32;               // of few images
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
 enum class Kind { sequences, new_head, trained, tiny, small_grey, few_grey, small_colour, larger };
@@ -44,7 +44,7 @@ Length length_of(Kind kind, bool grey) {
     case Kind::small_grey:
       return {600, 8, 100, Options().mini_batch_size};
     case Kind::few_grey:
-      return {600, 8, 60, Options().mini_batch_size};
+      return {600, 8, 50, Options().mini_batch_size};
     case Kind::small_colour:
       return {3500, 10, 60};
     case Kind::larger:
@@ -94,7 +94,8 @@ class Chooser {
     if (!options_.weights.empty()) return Kind::trained;
     const auto [least, most] = std::minmax(format.height, format.width);
     if (least < kLeastForPools) return Kind::tiny;
-    if (grey_ && most <= kSmallGrey) return Kind::small_grey;
+    const bool made_smaller = options_.image_size != facts_.asked.image_size;
+    if (grey_ && most <= kSmallGrey && !made_smaller) return Kind::small_grey;
     if (grey_ && facts_.train_count < kFewImages) return Kind::few_grey;
     return !grey_ && most <= kSmallColour ? Kind::small_colour : Kind::larger;
   }
@@ -295,11 +296,11 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
   const bool is_open = options.image_size == "auto" && options.network == "auto" && options.weights.empty() &&
                        options.resize_to.empty() &&
                        std::find(facts.given.begin(), facts.given.end(), "image-size") == facts.given.end();
-  const int64_t most = format.channels == 1 ? kSmallerGreySide : kSmallerSide;
+  const bool grey = format.channels == 1;
   if (!is_open || format.kind != data::SampleKind::image || facts.train_count >= kFewImages ||
-      std::min(format.height, format.width) <= most)
+      std::min(format.height, format.width) <= (grey ? kSmallGrey : kSmallerSide))
     return std::nullopt;
-  const std::string side = std::to_string(most);
+  const std::string side = std::to_string(grey ? kSmallerGreySide : kSmallerSide);
   return RecipeValue{"image-size", side + "x" + side,
                      "few images and random weights; larger ones take longer and give little more"};
 }

@@ -48,6 +48,10 @@ TEST(Recipe, SmallGreyImagesAreShiftedAndNotFlipped) {
 TEST(Recipe, FewGreyImagesHaveASmallNetworkAndASmallSize) {
   EXPECT_THAT(values_for({{1, 48, 48}, 1080}), IsSupersetOf({"network=resnet9_small", "augment=shift=3"}));
   EXPECT_TRUE(smaller_images({{}, {}, kDrawings.format, kDrawings.count, kClasses}, {}).has_value());
+  EXPECT_FALSE(smaller_images({{}, {}, {1, 40, 40}, kDrawings.count, kClasses}, {}).has_value());
+  const auto of_smaller =
+      recipe_values({{}, {}, {1, 32, 32}, kDrawings.count, kClasses}, {.image_size = "32x32"});
+  EXPECT_EQ(of_smaller.front().value, "resnet9_small");
   EXPECT_THAT(names_for({kDrawings.format, 50'000}, {}),
               Not(testing::AnyOf(testing::Contains("network"), testing::Contains("augment"))));
 }
