@@ -18,12 +18,15 @@ constexpr double kFirstWindow = 2;        // of the first window that is judged
 constexpr double kLongestWindow = 30;     // of later ones
 constexpr double kWorthMoving = 0.9;      // time of a step, as a part of the present one
 
-// The groups of batch norms, if they are whole on ranks now; otherwise each shard.
+// The groups of batch norms in a whole mini-batch, if they are whole on ranks now; otherwise each shard.
 std::vector<Range> groups_of(const Plan& plan, int64_t ranks) {
   const StepPlan& step = plan.step;
   const int64_t shards = used_shards(step.shards, step.mini_batch_size);
-  const bool whole = step.accumulate == 1 && !groups_span_ranks(plan, ranks);
-  return norm_groups({step.mini_batch_size, shards, whole ? step.batch_norm_group : 0});
+  const int64_t samples = step.accumulate == 1 ? step.batch_norm_group : 0;
+  const std::vector<Range> groups = norm_groups({step.mini_batch_size, shards, samples});
+  const Deal deal{ranks, /*workers=*/ranks, plan.machine.rank_loads};
+  const auto spanning = spanning_groups(groups, shards, deal);
+  return spanning.empty() ? groups : norm_groups({step.mini_batch_size, shards, 0});
 }
 
 double slowest(const std::vector<int64_t>& parts, const std::vector<double>& seconds_of_shard) {
