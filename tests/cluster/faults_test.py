@@ -199,11 +199,12 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     def test_a_job_that_slurm_has_forgotten(self):
         """It is not in the queue for ever, and starts again when that is asked for."""
         self.cluster.ask("scontrol", "update", "NodeName=ALL", "State=DRAIN", "Reason=test")
+        self.addCleanup(self.cluster.ask, "scontrol", "update", "NodeName=ALL", "State=RESUME")
         job = self.cluster.submit(self.folder / "jobs", "forgotten", "program", "/bin/true")
         self.cluster.ask("scancel", job.id)
         submission = job.folder / "submission.json"
         submission.write_text(json.dumps({**json.loads(submission.read_text()), "id": "999999"}))
-        view = next(view for view in json.loads(self.lockstep("jobs", "--json"))["jobs"] if view["folder"] == str(job.folder))
+        view = next(view for view in json.loads(self.lockstep("jobs", "--json")) if view["folder"] == str(job.folder))
         self.assertEqual(view["state"], "lost")
         self.assertIn("slurm does not know job 999999 any longer", view["reason"])
         self.assertIn("slurm does not know", self.lockstep("job", "wait", view["id"], status=1))
