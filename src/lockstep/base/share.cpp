@@ -16,6 +16,12 @@ Range Deal::of_rank(int64_t count, int64_t rank) const {
   return {begin_of(count, rank), begin_of(count, rank + 1)};
 }
 
+std::vector<int64_t> Deal::parts(int64_t count) const {
+  std::vector<int64_t> parts;
+  for (int64_t rank = 0; rank < ranks; ++rank) parts.push_back(of_rank(count, rank).count());
+  return parts;
+}
+
 Range Deal::of_worker(int64_t count, int64_t worker) const {
   const int64_t each = workers_of_rank();
   const Range rank = of_rank(count, worker / each);

@@ -74,6 +74,8 @@ struct Deal {
 
   int64_t workers_of_rank() const { return workers / ranks; }
   Range of_rank(int64_t count, int64_t rank) const;
+  /// How many items each rank gets.
+  std::vector<int64_t> parts(int64_t count) const;
   /// worker: of all ranks.
   Range of_worker(int64_t count, int64_t worker) const;
   int64_t rank_of(int64_t count, int64_t item) const;

@@ -136,6 +136,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return text;
 }
 
+std::string join_numbers(const std::vector<int64_t>& numbers, std::string_view separator) {
+  std::vector<std::string> parts;
+  for (const int64_t number : numbers) parts.push_back(std::to_string(number));
+  return join(parts, separator);
+}
+
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;

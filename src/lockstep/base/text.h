@@ -42,6 +42,7 @@ std::string quote(std::string_view text);
 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::string join_numbers(const std::vector<int64_t>& numbers, std::string_view separator);
 std::string lower(std::string_view text);
 
 /// Whether these bytes are text in UTF-8 (RFC 3629).

@@ -133,10 +133,8 @@ comm::JoinedProcess join_as_process(const Call& call, const train::Options& opti
 }
 
 std::string text_of_loaders(const std::vector<int64_t>& loaders) {
-  std::vector<std::string> numbers;
-  for (const int64_t loader : loaders) numbers.push_back(std::to_string(loader));
   return "no GPU is left for " + std::string(loaders.size() == 1 ? "process " : "processes ") +
-         join(numbers, ", ") + " of the launcher; they decode images for the ranks of their machines";
+         join_numbers(loaders, ", ") + " of the launcher; they decode images for the ranks of their machines";
 }
 
 int load_data(comm::JoinedProcess& joined, Console& console) {

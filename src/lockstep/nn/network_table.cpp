@@ -15,11 +15,7 @@ int64_t sum_over(const std::vector<LayerRow>& rows, Count count) {
   return sum;
 }
 
-std::string sizes_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return join(sizes, "x");
-}
+std::string sizes_text(const std::vector<int64_t>& shape) { return join_numbers(shape, "x"); }
 
 std::string tensors_text(const std::vector<LayerTensor>& tensors) {
   std::vector<std::string> texts;

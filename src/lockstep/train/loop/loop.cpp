@@ -302,7 +302,7 @@ Score Training::fold_results(int64_t shard_count) {
   return score_of(sum);
 }
 
-// Not at the end, and not before one that is agreed on.
+// After the last step nothing moves.
 void Training::balance_ranks(int64_t samples, double seconds) {
   if (!setup_.moves_shards || end_.is_last(state_.step)) return;
   rank_balance_.end_step(setup_.comm, samples, seconds);

@@ -8,14 +8,15 @@
 #include <ATen/Functions.h>
 
 #include "lockstep/base/text.h"
+#include "lockstep/train/options/placement.h"
 #include "lockstep/train/step/norm_groups.h"
 
 namespace lockstep::train {
 namespace {
 
 constexpr int64_t kLeastWindowSteps = 5;  // of a window
-constexpr double kFirstWindow = 2;        // of the first window that is judged
-constexpr double kLongestWindow = 30;     // of later ones
+constexpr double kFirstWindow = 2;        // seconds, of the first one that is judged
+constexpr double kLongestWindow = 30;     // seconds
 constexpr double kWorthMoving = 0.9;      // time of a step, as a part of the present one
 
 // The groups of batch norms in a whole mini-batch, if they are whole on ranks now; otherwise each shard.
@@ -24,8 +25,7 @@ std::vector<Range> groups_of(const Plan& plan, int64_t ranks) {
   const int64_t shards = used_shards(step.shards, step.mini_batch_size);
   const int64_t samples = step.accumulate == 1 ? step.batch_norm_group : 0;
   const std::vector<Range> groups = norm_groups({step.mini_batch_size, shards, samples});
-  const Deal deal{ranks, /*workers=*/ranks, plan.machine.rank_loads};
-  const auto spanning = spanning_groups(groups, shards, deal);
+  const auto spanning = spanning_groups(groups, shards, {ranks, /*workers=*/ranks, plan.machine.rank_loads});
   return spanning.empty() ? groups : norm_groups({step.mini_batch_size, shards, 0});
 }
 
@@ -36,21 +36,10 @@ double slowest(const std::vector<int64_t>& parts, const std::vector<double>& sec
   return most;
 }
 
-std::string listed(const std::vector<int64_t>& parts) {
-  std::vector<std::string> texts;
-  for (const int64_t part : parts) texts.push_back(std::to_string(part));
-  return join(texts, ", ");
-}
-
 std::vector<int64_t> parts_of(const Plan& plan, int64_t ranks, const std::vector<Range>& groups) {
-  const bool decides = plan.exchange.kind != ExchangeKind::tree || plan.data.streamed;
-  if (ranks == 1 || decides || plan.machine.device != "cpu" || static_cast<int64_t>(groups.size()) < ranks)
-    return {};
-  const Deal deal = plan.machine.deal(ranks);
-  const int64_t shards = groups.back().end;
-  std::vector<int64_t> parts;
-  for (int64_t rank = 0; rank < ranks; ++rank) parts.push_back(deal.of_rank(shards, rank).count());
-  return parts;
+  const bool measures = ranks > 1 && any_deal_is_right(plan) && plan.machine.device == "cpu" &&
+                        static_cast<int64_t>(groups.size()) >= ranks;
+  return measures ? plan.machine.deal(ranks).parts(groups.back().end) : std::vector<int64_t>();
 }
 
 }  // namespace
@@ -95,14 +84,14 @@ RankBalance::RankBalance(const Plan& plan, Share rank, int64_t workers_here)
       samples_(plan.step.mini_batch_size),
       groups_(groups_of(plan, rank.size)),
       parts_(parts_of(plan, rank.size, groups_)),
-      steps_(static_cast<size_t>(workers_here)),
+      computed_(static_cast<size_t>(workers_here)),
       window_steps_(kLeastWindowSteps) {}
 
 void RankBalance::end_step(comm::Communicator& comm, int64_t samples, double seconds) {
   if (parts_.empty()) return;
   passed_ += seconds;
   if (samples == samples_) {
-    computing_ += *std::max_element(steps_.begin(), steps_.end());
+    computing_ += *std::max_element(computed_.begin(), computed_.end());
     ++whole_;
   }
   if (++counted_ == window_steps_) end_window(comm);
@@ -149,9 +138,9 @@ int64_t RankBalance::next_window_steps() const {
 }
 
 std::string RankBalance::text() const {
-  return "ranks are not equally fast: of a mini-batch they get " + listed(better_loads_) +
-         " shards from here on, not " + listed(parts_) + "; a step is to take " + fixed(100 * expected_, 0) +
-         " % of its time";
+  return "ranks are not equally fast: of a mini-batch they get " + join_numbers(better_loads_, ", ") +
+         " shards from here on, not " + join_numbers(parts_, ", ") + "; a step is to take " +
+         fixed(100 * expected_, 0) + " % of its time";
 }
 
 }  // namespace lockstep::train

@@ -29,7 +29,7 @@ class RankBalance {
 
   /// This worker of the process has had its part of a step after this time, with the wait for samples,
   /// without that for other workers. Any thread.
-  void note_worker(int64_t worker, double seconds) { steps_.at(static_cast<size_t>(worker)) = seconds; }
+  void note_worker(int64_t worker, double seconds) { computed_.at(static_cast<size_t>(worker)) = seconds; }
 
   /// After a step with this many samples that took this long, on the first worker of each rank, while the
   /// others of its process wait. At the end of a window the ranks exchange what they measured.
@@ -47,17 +47,17 @@ class RankBalance {
   int64_t next_window_steps() const;
 
   const Share rank_;
-  const int64_t samples_;       // of a whole mini-batch
-  std::vector<Range> groups_;   // of its shards; each stays on one rank
-  std::vector<int64_t> parts_;  // of each rank, shards; empty: nothing is measured
-  std::vector<double> steps_;   // of each worker of this process, the step under way
-  int64_t window_steps_;        // of this window
-  int64_t window_ = 0;          // windows before it
-  int64_t counted_ = 0;         // steps of this window
-  int64_t whole_ = 0;           // of them those with a whole mini-batch
-  double computing_ = 0;        // seconds of these
-  double passed_ = 0;           // seconds of all steps of this window
-  double expected_ = 1;         // time of a step with better_loads_, as a part of the present one
+  const int64_t samples_;         // of a whole mini-batch
+  std::vector<Range> groups_;     // of its shards; each stays on one rank
+  std::vector<int64_t> parts_;    // of each rank, shards; empty: nothing is measured
+  std::vector<double> computed_;  // seconds, by each worker of this process in the step under way
+  int64_t window_steps_;          // of this window
+  int64_t window_ = 0;            // windows before it
+  int64_t counted_ = 0;           // steps of this window
+  int64_t whole_ = 0;             // of them those with a whole mini-batch
+  double computing_ = 0;          // seconds of these
+  double passed_ = 0;             // seconds of all steps of this window
+  double expected_ = 1;           // time of a step with better_loads_, as a part of the present one
   std::vector<int64_t> better_loads_;
 };
 

@@ -175,6 +175,10 @@ Placement resolve_placement(const Options& options, int64_t shards, const device
   return placement;
 }
 
+bool any_deal_is_right(const Plan& plan) {
+  return plan.exchange.kind == ExchangeKind::tree && !plan.data.streamed;
+}
+
 std::vector<int64_t> rank_loads(const Options& options, const Plan& plan, int64_t ranks) {
   const auto given = static_cast<int64_t>(options.worker_load.size());
   if (given == 0) return {};
@@ -185,7 +189,7 @@ std::vector<int64_t> rank_loads(const Options& options, const Plan& plan, int64_
                     (ranks == 1 ? " rank" : " ranks"),
                 ranks == 1 ? "leave it out: threads of a process take shards from each other"
                            : "give a number for each rank, in their order");
-  if (plan.exchange.kind != ExchangeKind::tree || plan.data.streamed) {
+  if (!any_deal_is_right(plan)) {
     const std::string exchange = enum_names(plan.exchange.kind)[static_cast<size_t>(plan.exchange.kind)];
     throw Error(ErrorCode::invalid_option,
                 "--worker-load changes no weights, and " +

@@ -43,6 +43,9 @@ struct Ranks {
 Placement resolve_placement(const Options& options, int64_t shards, const device::Inventory& inventory,
                             Ranks ranks = {});
 
+/// Whether the weights are the same however the shards are dealt to the ranks.
+bool any_deal_is_right(const Plan& plan);
+
 /// MachinePlan::rank_loads. Throws invalid_option if --worker-load does not fit this number of ranks, or the
 /// way in which they train.
 std::vector<int64_t> rank_loads(const Options& options, const Plan& plan, int64_t ranks);

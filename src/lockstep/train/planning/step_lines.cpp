@@ -27,10 +27,7 @@ std::string shards_reason(const Plan& plan, bool given) {
                                " learnables and mini-batches of " + std::to_string(plan.step.mini_batch_size);
   const int64_t used = used_shards(shards, plan.step.mini_batch_size);
   if (const auto ranks = static_cast<int64_t>(plan.machine.rank_loads.size()); ranks > 0) {
-    std::vector<std::string> parts;
-    for (int64_t rank = 0; rank < ranks; ++rank)
-      parts.push_back(std::to_string(plan.machine.deal(ranks).of_rank(used, rank).count()));
-    text += "; by --worker-load ranks get " + join(parts, ", ");
+    text += "; by --worker-load ranks get " + join_numbers(plan.machine.deal(ranks).parts(used), ", ");
   } else {
     const int64_t largest = divided_up(used, workers);
     const double busy = static_cast<double>(used) / static_cast<double>(largest * workers);

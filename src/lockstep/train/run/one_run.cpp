@@ -26,6 +26,7 @@
 #include "lockstep/train/run/standing.h"
 #include "lockstep/train/run/start_events.h"
 #include "lockstep/train/step/first_instance.h"
+#include "lockstep/train/step/learning.h"
 
 namespace lockstep::train {
 namespace {
@@ -176,7 +177,8 @@ class Run {
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
 
-  // The run goes on where it stands, with other shards on each rank.
+  // The run goes on where it stands, with other shards on each rank. The state holds all weights, so no file
+  // is read for them.
   void deal_again(std::unique_ptr<Training>& training) {
     const std::vector<int64_t> loads = training->new_loads();
     start_.state = training->state();
@@ -185,7 +187,8 @@ class Run {
     if (leads_) moved_ = Standing{training->snapshot(), paths_.folder};
     training.reset();
     prepared_.plan.machine.rank_loads = loads;
-    prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
+    prepared_.prototype =
+        trainable_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
 
   TrainingSetup setup(comm::Communicator& comm, CheckpointWriter* writer) {
