@@ -132,11 +132,14 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 place = next(i for i, line in enumerate(lines) if '"kind":"end"' in line)
                 # as a kill after the last checkpoint leaves it
                 log.write_text("".join(lines[:place]) + lines[place][:20])
+                (output / "curves.svg.part").write_text("<svg")
+                (output / "notes.part").write_text("the user's own")
                 launcher = ("run", "-n", ranks, runs.PROGRAM) if ranks > 1 else ()
                 for _ in range(2):
                     self.assertIn("is finished: ",
                                   runs.run(*launcher, "train", self.digits, "--output", output, "--resume"))
                     self.assertEqual(json.loads(result.read_text())["weights_hash"], weights)
+                    self.assertEqual([path.name for path in output.glob("*.part")], ["notes.part"])
                     ends = [event for event in runs.of_kind(output, "end")]
                     self.assertEqual(len(ends), 1)
                     self.assertEqual((ends[0]["step"], ends[0]["epoch"]), (before["step"], before["epoch"]))

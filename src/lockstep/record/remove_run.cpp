@@ -100,4 +100,12 @@ RemovedRun remove_run(const std::filesystem::path& run_folder) {
   return removed;
 }
 
+void remove_unfinished_files(const std::filesystem::path& run_folder) {
+  const RunPaths paths{run_folder};
+  std::error_code code;
+  for (const std::filesystem::path& path : files_of_run(paths)) {
+    if (path != paths.status()) std::filesystem::remove(run_folder / unfinished(path), code);
+  }
+}
+
 }  // namespace lockstep::record

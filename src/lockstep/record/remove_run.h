@@ -22,4 +22,8 @@ void check_removable(const std::filesystem::path& run_folder);
 /// Throws what check_removable throws, and io for what cannot be removed.
 RemovedRun remove_run(const std::filesystem::path& run_folder);
 
+/// Removes what a kill has left of files that were being written. The caller holds the run's lock. Leaves the
+/// status, which a thread of the run writes.
+void remove_unfinished_files(const std::filesystem::path& run_folder);
+
 }  // namespace lockstep::record

@@ -10,6 +10,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/remove_run.h"
 #include "lockstep/record/run_folder.h"
 
 namespace lockstep::train {
@@ -163,7 +164,7 @@ void remove_unfinished(const fs::path& run) {
   for (const fs::path& folder : folders_in(run / "checkpoints")) {
     if (!fs::exists(folder / "DONE", code)) fs::remove_all(folder, code);
   }
-  for (const char* name : {"model.safetensors.part", "best.safetensors.part"}) fs::remove(run / name, code);
+  record::remove_unfinished_files(run);
 }
 
 fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
