@@ -1,5 +1,7 @@
 #include "lockstep/data/sources.h"
 
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -170,6 +172,36 @@ TEST(ImageFolder, ClassesAreMatchedByName) {
   const Source unlabelled = open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true});
   EXPECT_THAT(listed(unlabelled.dataset, folder.path()),
               ElementsAre("0.png=-", "cst/1.png=-", "dog/1.png=dog"));
+}
+
+// An image of 60x60 grey levels as a PGM file.
+std::string pgm(const std::function<int(int, int)>& level) {
+  std::string file = "P5 60 60 255\n";
+  for (int y = 0; y < 60; ++y) {
+    for (int x = 0; x < 60; ++x) file.push_back(static_cast<char>(level(x, y)));
+  }
+  return file;
+}
+
+TEST(Survey, TellsDrawingsFromPhotographs) {
+  const auto are_drawings_of = [](const std::function<int(int, int)>& level) {
+    const TemporaryFolder folder;
+    folder.write("a/1.pgm", pgm(level));
+    folder.write("a/2.pgm", pgm(level));
+    folder.write("b/bad.png", kPng.substr(0, 20));
+    return are_drawings(open_source(folder.path()).dataset);
+  };
+  const auto noise = [](int x, int y) { return (x * 37 + y * 91) % 12; };
+  // Strokes with soft edges on grey paper; what a camera sees; a bright spot in the dark.
+  EXPECT_TRUE(are_drawings_of([&](int x, int y) {
+    const int from_stroke = std::abs(x - y / 2 - 15);
+    return (from_stroke < 3 ? 20 : from_stroke == 3 ? 120 : 220) + noise(x, y);
+  }));
+  EXPECT_FALSE(are_drawings_of([&](int x, int y) { return 30 + 3 * x / 2 + y + noise(x, y); }));
+  EXPECT_FALSE(are_drawings_of([&](int x, int y) {
+    const int distance = (x - 30) * (x - 30) + (y - 30) * (y - 30);
+    return std::max(0, 240 - 2 * distance) + noise(x, y);
+  }));
 }
 
 TEST(Survey, CountsMixedSizesAndPassesOverBadFiles) {

@@ -26,9 +26,10 @@ std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
   return chosen;
 }
 
-std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index) {
+template <class Read>
+auto if_readable(const Read& read) -> std::optional<decltype(read())> {
   try {
-    return store.image_size(index);
+    return read();
   } catch (const Error& error) {
     // A server that does not answer says nothing about the image.
     if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option ||
@@ -36,6 +37,24 @@ std::optional<ImageSize> size_if_readable(const Datastore& store, int64_t index)
       throw;
     return std::nullopt;
   }
+}
+
+// Within an eighth of the range of its tones: noise of a scan. The rarer of the two is not much rarer than
+// what is between them: a galaxy on a dark sky is no drawing.
+bool is_drawing(const Image& image) {
+  const auto [least, most] = std::minmax_element(image.pixels.begin(), image.pixels.end());
+  const int near = (*most - *least) / 8;
+  int64_t dark = 0, light = 0;
+  for (const uint8_t pixel : image.pixels) {
+    if (pixel <= *least + near) {
+      ++dark;
+    } else if (pixel >= *most - near) {
+      ++light;
+    }
+  }
+  const auto all = static_cast<int64_t>(image.pixels.size());
+  const int64_t between = all - dark - light;
+  return 5 * between <= all && 2 * std::min(dark, light) >= between;
 }
 
 int64_t middle(std::vector<int64_t> numbers) {
@@ -65,6 +84,22 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 
 }  // namespace
 
+bool are_drawings(const Dataset& dataset) {
+  constexpr int64_t kMost = 32;
+  const Datastore& store = dataset.store();
+  const int64_t count = std::min(dataset.size(), kMost);
+  std::vector<std::optional<Image>> images(static_cast<size_t>(count));
+  for_each_index(count, std::max<int64_t>(1, store.parallel_reads()), [&](int64_t i) {
+    const int64_t index = part_of(dataset.size(), count, i).begin;
+    images[static_cast<size_t>(i)] = if_readable([&] { return store.read(index); });
+  });
+  int64_t drawings = 0, others = 0;
+  for (const auto& image : images) {
+    if (image) ++(is_drawing(*image) ? drawings : others);
+  }
+  return drawings > others;
+}
+
 ImageFormat default_format(const SizeSurvey& survey) {
   const bool keeps_size =
       survey.one_size || std::max(survey.typical.height, survey.typical.width) <= kSmallSide;
@@ -83,7 +118,8 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
   std::vector<std::optional<ImageSize>> sizes(chosen.size());
   for_each_index(static_cast<int64_t>(chosen.size()), std::max(threads, store.parallel_reads()),
                  [&](int64_t i) {
-                   sizes[static_cast<size_t>(i)] = size_if_readable(store, chosen[static_cast<size_t>(i)]);
+                   const int64_t index = chosen[static_cast<size_t>(i)];
+                   sizes[static_cast<size_t>(i)] = if_readable([&] { return store.image_size(index); });
                  });
   SizeSurvey survey = summary(sizes);
   survey.looked_at_all = survey.looked_at == dataset.size();

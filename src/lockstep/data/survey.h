@@ -1,4 +1,4 @@
-// Finds the image sizes in a dataset, from the image headers only.
+// What the images of a dataset are like: their sizes, from their headers only, and whether they are drawings.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,11 @@ struct SizeSurvey {
 /// spaced ones, so the result depends only on the dataset. If none can be read, throws what the first image
 /// throws; invalid_option for an empty dataset.
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
+
+/// Whether most of up to 32 evenly spaced images are drawings: nearly all their pixels are as dark as ink or
+/// as light as paper. Reads these images; those that cannot be read are ignored. So the result depends only
+/// on the dataset.
+bool are_drawings(const Dataset& dataset);
 
 /// The default shape of all images: their size, if they have the same; else the default input size for images
 /// of different sizes. Grey if all of them are grey.

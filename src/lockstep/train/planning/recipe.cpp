@@ -19,11 +19,11 @@ namespace {
 
 constexpr double kFlopsOfMinute = 200e9 * 60;  // of --budget, whatever the machine
 constexpr double kFlopsOfSample = 6;  // for a multiplication and addition: forward, and backward twice
-constexpr int64_t kSmallGrey = 40, kSmallColour = 64, kLeastForPools = 8;  // pixels per side
-constexpr int64_t kSmallerSide = 128, kSmallerGreySide = 32;               // of few images
+constexpr int64_t kSmallGrey = 40, kSmall = 64, kLeastForPools = 8;  // pixels per side
+constexpr int64_t kSmallerSide = 128, kSideOfDrawings = 32;          // of few images
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
-enum class Kind { sequences, new_head, trained, tiny, small_grey, few_grey, small_colour, larger };
+enum class Kind { sequences, new_head, trained, tiny, small_grey, few_drawings, small, larger };
 
 struct Length {
   int64_t steps;
@@ -33,7 +33,7 @@ struct Length {
 };
 
 // Chosen by trials that bench/results lists, and where there is none, as the reason says.
-Length length_of(Kind kind, bool grey) {
+Length length_of(Kind kind, bool drawings) {
   switch (kind) {
     case Kind::sequences:
       return {1000, 10, 100};
@@ -43,12 +43,12 @@ Length length_of(Kind kind, bool grey) {
       return {400, 4, 15};
     case Kind::small_grey:
       return {600, 8, 100, Options().mini_batch_size};
-    case Kind::few_grey:
+    case Kind::few_drawings:
       return {600, 8, 50, Options().mini_batch_size};
-    case Kind::small_colour:
+    case Kind::small:
       return {3500, 10, 60};
     case Kind::larger:
-      return grey ? Length{600, 8, 40} : Length{1500, 8, 30};
+      return drawings ? Length{600, 8, 40} : Length{1500, 8, 30};
     case Kind::tiny:
       break;
   }
@@ -96,17 +96,18 @@ class Chooser {
     if (least < kLeastForPools) return Kind::tiny;
     const bool made_smaller = options_.image_size != facts_.asked.image_size;
     if (grey_ && most <= kSmallGrey && !made_smaller) return Kind::small_grey;
-    if (grey_ && facts_.train_count < kFewImages) return Kind::few_grey;
-    return !grey_ && most <= kSmallColour ? Kind::small_colour : Kind::larger;
+    if (facts_.drawings && facts_.train_count < kFewImages) return Kind::few_drawings;
+    return !facts_.drawings && most <= kSmall ? Kind::small : Kind::larger;
   }
 
   void choose_network() {
-    if (kind_ == Kind::small_colour) {
+    if (kind_ == Kind::small) {
       const bool small = options_.budget > 0 && epochs_of_budget(nn::find_network("resnet9")) < kFewEpochs;
+      const std::string images = grey_ ? "small grey photographs" : "small colour images";
       set("network", small ? "resnet9_small" : "resnet9",
-          small ? "small colour images, and --budget is short for resnet9" : "small colour images");
+          small ? images + ", and --budget is short for resnet9" : images);
     }
-    if (kind_ == Kind::few_grey) set("network", "resnet9_small", "few grey images");
+    if (kind_ == Kind::few_drawings) set("network", "resnet9_small", "few drawings");
     if (kind_ == Kind::sequences && !facts_.labels_time_steps && options_.weights.empty())
       set("network", "conv_classifier",
           "sequences with one class each; recurrent networks need more of them");
@@ -124,16 +125,17 @@ class Chooser {
     const int64_t side = std::min(facts_.format.height, facts_.format.width);
     switch (kind_) {
       case Kind::small_grey:
-      case Kind::few_grey:
+      case Kind::few_drawings:
         set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
             "grey images mean the same a little further to the side; they are not flipped");
         break;
-      case Kind::small_colour:
+      case Kind::small:
         set("augment", "flip,shift=" + std::to_string(std::max<int64_t>(1, side / 8)),
-            "colour images; if left and right differ in meaning: --augment shift");
+            (grey_ ? "photographs" : "colour images") +
+                std::string("; if left and right differ in meaning: --augment shift"));
         break;
       case Kind::larger:
-        if (!grey_ && options_.resize_to.empty())
+        if (!facts_.drawings && options_.resize_to.empty())
           set("augment", "random-resized-crop=0.35,flip",
               "photographs; if left and right differ in meaning: --augment random-resized-crop=0.35");
         break;
@@ -225,7 +227,7 @@ class Chooser {
 
   void choose_length() {
     if (!is_open("max-epochs") || !is_open("max-steps")) return choose_warmup();
-    const Length length = length_of(kind_, grey_);
+    const Length length = length_of(kind_, facts_.drawings);
     const int64_t steps = length.samples_of_step > mini_batch()
                               ? divided_up(length.steps * length.samples_of_step, mini_batch())
                               : length.steps;
@@ -282,8 +284,8 @@ std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
   }
   const std::string network = default_network(facts.format).first.name();
   const int64_t side = std::max(facts.format.height, facts.format.width);
-  if (!are_few_photographs(facts.format, facts.train_count) || facts.format.channels == 1 ||
-      side <= kSmallColour || lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
+  if (!are_few_photographs(facts.format, facts.train_count) || facts.format.channels == 1 || side <= kSmall ||
+      lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
       !std::filesystem::exists(nn::trained_weights_of(network).path()))
     return std::nullopt;
   return RecipeValue{
@@ -296,11 +298,10 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
   const bool is_open = options.image_size == "auto" && options.network == "auto" && options.weights.empty() &&
                        options.resize_to.empty() &&
                        std::find(facts.given.begin(), facts.given.end(), "image-size") == facts.given.end();
-  const bool grey = format.channels == 1;
   if (!is_open || format.kind != data::SampleKind::image || facts.train_count >= kFewImages ||
-      std::min(format.height, format.width) <= (grey ? kSmallGrey : kSmallerSide))
+      std::min(format.height, format.width) <= (facts.drawings ? kSmallGrey : kSmallerSide))
     return std::nullopt;
-  const std::string side = std::to_string(grey ? kSmallerGreySide : kSmallerSide);
+  const std::string side = std::to_string(facts.drawings ? kSideOfDrawings : kSmallerSide);
   return RecipeValue{"image-size", side + "x" + side,
                      "few images and random weights; larger ones take longer and give little more"};
 }

@@ -22,6 +22,7 @@ struct RecipeFacts {
   int64_t train_count = 0;
   int64_t classes = 0;
   bool labels_time_steps = false;
+  bool drawings = false;  ///< data::are_drawings; false for colour images
 };
 
 /// A smaller --image-size for few photographs on which the recipe's own network begins with random weights.

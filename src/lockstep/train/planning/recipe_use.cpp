@@ -1,9 +1,14 @@
 #include "lockstep/train/planning/recipe_use.h"
 
+#include "lockstep/data/survey.h"
 #include "lockstep/train/planning/start_weights.h"
 
 namespace lockstep::train {
 namespace {
+
+bool is_grey_image(const data::ImageFormat& format) {
+  return format.kind == data::SampleKind::image && format.channels == 1;
+}
 
 // For a whole training of a network that the program knows, with a mini-batch that does not depend on the
 // machine: the learning rate does.
@@ -57,13 +62,15 @@ bool RecipeUse::leaves_rate_open() const {
   return asked_.learning_rate.is_auto() || (plan_.kind == Recipe::auto_ && asked_.learning_rate == 0);
 }
 
-RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) const {
+RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) {
+  if (!drawings_) drawings_ = is_grey_image(format) && data::are_drawings(train);
   return {asked_,
           request_.given,
           format,
           train.size(),
           static_cast<int64_t>(train.classes().size()),
-          train.store().labels_time_steps()};
+          train.store().labels_time_steps(),
+          *drawings_};
 }
 
 void RecipeUse::adopt(const std::vector<RecipeValue>& values, Options& options) {

@@ -1,6 +1,7 @@
 // When the recipe is used, and how a run that has begun keeps the one it began with.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lockstep/data/datastore.h"
@@ -43,13 +44,14 @@ class RecipeUse {
 
  private:
   bool chooses() const { return plan_.kind == Recipe::auto_ && earlier_ == nullptr; }
-  RecipeFacts facts(const data::Dataset& train, const data::ImageFormat& format) const;
+  RecipeFacts facts(const data::Dataset& train, const data::ImageFormat& format);
   void adopt(const std::vector<RecipeValue>& values, Options& options);
 
   const TrainingRequest& request_;
   const Options& asked_;
   const Plan* earlier_;
   RecipePlan plan_;
+  std::optional<bool> drawings_ = {};  // looked for once
 };
 
 }  // namespace lockstep::train
