@@ -18,11 +18,16 @@ namespace {
 
 constexpr int64_t kLeastShard = 2;  // samples, as in used_shards
 
-// For photographs, and networks whose trained weights can be downloaded.
+// For photographs, and networks whose trained weights can be downloaded: that of the plan, or the one from
+// which the recipe would start.
 std::string start_advice(const Plan& plan) {
+  const auto& chosen = plan.recipe.values;
+  const bool by_recipe = std::any_of(chosen.begin(), chosen.end(),
+                                     [](const RecipeValue& value) { return value.option == "network"; });
+  const std::string network = by_recipe ? default_network(plan.data.format).first.name() : plan.network.name;
   return are_few_photographs(plan.data.format, plan.data.train_count) && plan.network.weights.empty() &&
-                 !nn::where_weights_are(plan.network.name).empty()
-             ? "; with so few images, start from trained weights: lockstep weights get " + plan.network.name
+                 !nn::where_weights_are(network).empty()
+             ? "; with so few images, start from trained weights: lockstep weights get " + network
              : "";
 }
 

@@ -20,10 +20,20 @@ namespace {
 constexpr double kFlopsOfMinute = 200e9 * 60;  // of --budget, whatever the machine
 constexpr double kFlopsOfSample = 6;  // for a multiplication and addition: forward, and backward twice
 constexpr int64_t kSmallGrey = 40, kSmall = 64, kLeastForPools = 8;  // pixels per side
-constexpr int64_t kSmallerSide = 128, kSideOfDrawings = 32;          // of few images
+constexpr int64_t kSmallerSide = 96, kSideOfDrawings = 32;           // of few images
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
-enum class Kind { sequences, new_head, trained, tiny, small_grey, few_drawings, small, larger };
+enum class Kind {
+  sequences,
+  new_head,
+  trained,
+  tiny,
+  small_grey,
+  few_drawings,
+  small,
+  few_photographs,
+  larger
+};
 
 struct Length {
   int64_t steps;
@@ -47,6 +57,8 @@ Length length_of(Kind kind, bool drawings) {
       return {600, 8, 50, Options().mini_batch_size};
     case Kind::small:
       return {3500, 10, 60};
+    case Kind::few_photographs:
+      return {1500, 8, 30};
     case Kind::larger:
       return drawings ? Length{600, 8, 40} : Length{1500, 8, 30};
     case Kind::tiny:
@@ -97,7 +109,9 @@ class Chooser {
     const bool made_smaller = options_.image_size != facts_.asked.image_size;
     if (grey_ && most <= kSmallGrey && !made_smaller) return Kind::small_grey;
     if (facts_.drawings && facts_.train_count < kFewImages) return Kind::few_drawings;
-    return !facts_.drawings && most <= kSmall ? Kind::small : Kind::larger;
+    if (facts_.drawings) return Kind::larger;
+    if (most <= kSmall) return Kind::small;
+    return most <= kSmallerSide && facts_.train_count < kFewImages ? Kind::few_photographs : Kind::larger;
   }
 
   void choose_network() {
@@ -107,6 +121,7 @@ class Chooser {
       set("network", small ? "resnet9_small" : "resnet9",
           small ? images + ", and --budget is short for resnet9" : images);
     }
+    if (kind_ == Kind::few_photographs) set("network", "resnet9", "few photographs and random weights");
     if (kind_ == Kind::few_drawings) set("network", "resnet9_small", "few drawings");
     if (kind_ == Kind::sequences && !facts_.labels_time_steps && options_.weights.empty())
       set("network", "conv_classifier",
@@ -130,6 +145,7 @@ class Chooser {
             "grey images mean the same a little further to the side; they are not flipped");
         break;
       case Kind::small:
+      case Kind::few_photographs:
         set("augment", "flip,shift=" + std::to_string(std::max<int64_t>(1, side / 8)),
             (grey_ ? "photographs" : "colour images") +
                 std::string("; if left and right differ in meaning: --augment shift"));

@@ -68,7 +68,6 @@ TEST(Recipe, GreyPhotographsAreTreatedAsThoseInColour) {
   const auto sized = [](const Sample& sample) {
     return smaller_images({{}, {}, sample.format, sample.count, kClasses}, {});
   };
-  EXPECT_FALSE(sized(kGreyPhotographs).has_value());
   EXPECT_EQ(sized({{1, 348, 348}, 1080})->value, sized({{3, 348, 348}, 1080})->value);
   EXPECT_EQ(values_for(kGreyPhotographs), values_for({{3, 105, 105}, 1080}));
   EXPECT_THAT(values_for({{1, 48, 48}, 1080}), IsSupersetOf({"network=resnet9", "augment=flip,shift=6"}));
@@ -126,6 +125,13 @@ TEST(Recipe, NewHeadsAndNetworksWithoutBatchNormsLearnByAdam) {
   EXPECT_THAT(values_for(kPhotographs, options), testing::Contains("optimizer=adam"));
   EXPECT_THAT(names_for(kPhotographs, options),
               Not(testing::AnyOf(testing::Contains("augment"), testing::Contains("learning-rate"))));
+}
+
+TEST(Recipe, FewPhotographsHaveASmallSizeAndItsNetwork) {
+  EXPECT_THAT(values_for({{3, 96, 96}, 1200}),
+              IsSupersetOf({"network=resnet9", "augment=flip,shift=12", "max-epochs=30"}));
+  EXPECT_THAT(names_for(kPhotographs, {.image_size = "128x128"}), Not(testing::Contains("network")));
+  EXPECT_THAT(names_for({{3, 96, 96}, 100'000}, {}), Not(testing::Contains("network")));
 }
 
 TEST(Recipe, FewPhotographsAreMadeSmallerUnlessTheirSizeIsGiven) {
