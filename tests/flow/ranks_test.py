@@ -82,6 +82,7 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         script = f'[ $RANK = 1 ] && echo $$ > {number}; exec "$@"'
         output = self.folder / "moved"
         runs.run("run", "-n", 2, "sh", "-c", script, "-", runs.PROGRAM, "train", self.digits, "--output", output, *options)
+        ended.set()  # the number may soon be another process's
         moved = [event["values"]["text"] for event in runs.of_kind(output, "message")
                  if "ranks are not equally fast" in event["values"]["text"]]
         self.assertTrue(moved, "nothing has moved")

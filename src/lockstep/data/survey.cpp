@@ -9,12 +9,17 @@
 namespace lockstep::data {
 namespace {
 
-std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
+std::vector<int64_t> evenly_spaced(int64_t count, int64_t most) {
   std::vector<int64_t> chosen;
-  const int64_t count = dataset.size();
   const int64_t spaced = std::min(count, std::max<int64_t>(most, 1));
   for (int64_t i = 0; i < spaced; ++i) chosen.push_back(part_of(count, spaced, i).begin);
-  if (spaced == count) return chosen;
+  return chosen;
+}
+
+std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
+  const int64_t count = dataset.size();
+  std::vector<int64_t> chosen = evenly_spaced(count, most);
+  if (static_cast<int64_t>(chosen.size()) == count) return chosen;
   std::vector<bool> seen(dataset.classes().size() + 1);
   for (int64_t i = 0; i < count; ++i) {
     const auto label = static_cast<size_t>(dataset.store().label(i) + 1);
@@ -26,21 +31,26 @@ std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
   return chosen;
 }
 
-template <class Read>
-auto if_readable(const Read& read) -> std::optional<decltype(read())> {
-  try {
-    return read();
-  } catch (const Error& error) {
-    // A server that does not answer says nothing about the image.
-    if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option ||
-        error.code() == ErrorCode::cancelled)
-      throw;
-    return std::nullopt;
-  }
+// What look(index) returns for each of these samples; nothing where it cannot be read.
+template <class Look>
+auto look_at(const std::vector<int64_t>& samples, int64_t threads, const Look& look) {
+  std::vector<std::optional<decltype(look(0))>> seen(samples.size());
+  for_each_index(static_cast<int64_t>(samples.size()), threads, [&](int64_t i) {
+    const auto place = static_cast<size_t>(i);
+    try {
+      seen[place] = look(samples[place]);
+    } catch (const Error& error) {
+      // A server that does not answer says nothing about the image.
+      if (error.code() == ErrorCode::communication || error.code() == ErrorCode::invalid_option ||
+          error.code() == ErrorCode::cancelled)
+        throw;
+    }
+  });
+  return seen;
 }
 
-// Within an eighth of the range of its tones: noise of a scan. The rarer of the two is not much rarer than
-// what is between them: a galaxy on a dark sky is no drawing.
+// Dark and light are within an eighth of the range of the image's tones, for a scan has noise. The rarer of
+// the two is not much rarer than what is between them: a galaxy on a dark sky is no drawing.
 bool is_drawing(const Image& image) {
   const auto [least, most] = std::minmax_element(image.pixels.begin(), image.pixels.end());
   const int near = (*most - *least) / 8;
@@ -85,19 +95,12 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 }  // namespace
 
 bool are_drawings(const Dataset& dataset) {
-  constexpr int64_t kMost = 32;
   const Datastore& store = dataset.store();
-  const int64_t count = std::min(dataset.size(), kMost);
-  std::vector<std::optional<Image>> images(static_cast<size_t>(count));
-  for_each_index(count, std::max<int64_t>(1, store.parallel_reads()), [&](int64_t i) {
-    const int64_t index = part_of(dataset.size(), count, i).begin;
-    images[static_cast<size_t>(i)] = if_readable([&] { return store.read(index); });
-  });
-  int64_t drawings = 0, others = 0;
-  for (const auto& image : images) {
-    if (image) ++(is_drawing(*image) ? drawings : others);
-  }
-  return drawings > others;
+  const auto seen =
+      look_at(evenly_spaced(dataset.size(), /*most=*/32), std::max<int64_t>(1, store.parallel_reads()),
+              [&](int64_t index) { return is_drawing(store.read(index)); });
+  const auto drawings = std::count(seen.begin(), seen.end(), true);
+  return drawings > std::count(seen.begin(), seen.end(), false);
 }
 
 ImageFormat default_format(const SizeSurvey& survey) {
@@ -115,12 +118,8 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most) {
     return {.typical = size, .any_colour = size.channels == 3, .looked_at = dataset.size()};
   }
   const std::vector<int64_t> chosen = samples_to_look_at(dataset, most);
-  std::vector<std::optional<ImageSize>> sizes(chosen.size());
-  for_each_index(static_cast<int64_t>(chosen.size()), std::max(threads, store.parallel_reads()),
-                 [&](int64_t i) {
-                   const int64_t index = chosen[static_cast<size_t>(i)];
-                   sizes[static_cast<size_t>(i)] = if_readable([&] { return store.image_size(index); });
-                 });
+  const auto sizes = look_at(chosen, std::max(threads, store.parallel_reads()),
+                             [&](int64_t index) { return store.image_size(index); });
   SizeSurvey survey = summary(sizes);
   survey.looked_at_all = survey.looked_at == dataset.size();
   if (survey.unreadable == survey.looked_at) store.image_size(chosen.front());

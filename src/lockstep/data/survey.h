@@ -29,8 +29,8 @@ struct SizeSurvey {
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
 
 /// Whether most of up to 32 evenly spaced images are drawings: nearly all their pixels are as dark as ink or
-/// as light as paper. Reads these images; those that cannot be read are ignored. So the result depends only
-/// on the dataset.
+/// as light as paper. Reads these images; those that cannot be read are ignored, but an error of a server is
+/// thrown. The result depends only on the dataset.
 bool are_drawings(const Dataset& dataset);
 
 /// The default shape of all images: their size, if they have the same; else the default input size for images

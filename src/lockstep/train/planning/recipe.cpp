@@ -58,7 +58,6 @@ Length length_of(Kind kind, bool drawings) {
     case Kind::small:
       return {3500, 10, 60};
     case Kind::few_photographs:
-      return {1500, 8, 30};
     case Kind::larger:
       return drawings ? Length{600, 8, 40} : Length{1500, 8, 30};
     case Kind::tiny:
@@ -288,6 +287,11 @@ class Chooser {
 };
 
 }  // namespace
+
+bool may_be_drawings(const data::ImageFormat& format) {
+  return format.kind == data::SampleKind::image && format.channels == 1 &&
+         std::max(format.height, format.width) > kSmallGrey;
+}
 
 std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
   const Options defaults;

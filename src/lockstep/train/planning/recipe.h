@@ -22,11 +22,14 @@ struct RecipeFacts {
   int64_t train_count = 0;
   int64_t classes = 0;
   bool labels_time_steps = false;
-  bool drawings = false;  ///< data::are_drawings; false for colour images
+  bool drawings = false;  ///< data::are_drawings, where may_be_drawings
 };
 
-/// A smaller --image-size for few photographs on which the recipe's own network begins with random weights.
-/// `options` have the input that weights want.
+/// Whether the recipe for images of this size wants to know if they are drawings, which takes reading some.
+bool may_be_drawings(const data::ImageFormat& format);
+
+/// A smaller --image-size for few photographs or drawings on which the recipe's own network begins with
+/// random weights. `options` have the input that weights want.
 std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Options& options);
 
 /// --pretrained for few photographs, if nothing is given that it would decide, and the published weights are

@@ -6,10 +6,6 @@
 namespace lockstep::train {
 namespace {
 
-bool is_grey_image(const data::ImageFormat& format) {
-  return format.kind == data::SampleKind::image && format.channels == 1;
-}
-
 // For a whole training of a network that the program knows, with a mini-batch that does not depend on the
 // machine: the learning rate does.
 bool has_recipe(const TrainingRequest& request, const Options& options) {
@@ -63,7 +59,7 @@ bool RecipeUse::leaves_rate_open() const {
 }
 
 RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) {
-  if (!drawings_) drawings_ = is_grey_image(format) && data::are_drawings(train);
+  if (!drawings_) drawings_ = may_be_drawings(format) && data::are_drawings(train);
   return {asked_,
           request_.given,
           format,
