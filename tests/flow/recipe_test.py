@@ -87,6 +87,30 @@ class Recipe(runs.TestFolders, unittest.TestCase):
         self.assertIn("the loss became", printed)
         self.assertEqual(said(output, "starts again"), [])
 
+    def test_grey_images_may_have_three_channels(self):
+        draw, small = random.Random(4), ["--max-epochs", "2"]
+        one, three, parts = self.folder / "one", self.folder / "three", self.folder / "parts of a set"
+        for i in range(20):
+            name, pixels = f"{('cat', 'dog')[i % 2]}/{i:02}.ppm", draw.randbytes(12 * 12)
+            same = bytes(level for level in pixels for _ in range(3))
+            for path, file in ((one / name, b"P5 12 12 255\n" + pixels), (three / name, b"P6 12 12 255\n" + same),
+                               (parts / "train" / name, b"P5 12 12 255\n" + pixels),
+                               (parts / "val" / name, b"P5 12 12 255\n" + pixels)):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file)
+        for folder in (one, three):
+            runs.train(folder, self.folder / f"grey {folder.name}", *small)
+        self.assertEqual(runs.weights(self.folder / "grey one")[0], runs.weights(self.folder / "grey three")[0])
+        # A run that began before they were looked at has three channels, and keeps them.
+        runs.train(three, self.folder / "rgb", *small, "--color", "rgb")
+        runs.train(three, self.folder / "rgb parts", *small, "--color", "rgb", "--max-time", "0.000001")
+        manifest = json.loads((self.folder / "rgb parts" / "options.json").read_text())
+        manifest["options"]["color"] = "auto"
+        (self.folder / "rgb parts" / "options.json").write_text(json.dumps(manifest))
+        runs.run("train", three, "--output", self.folder / "rgb parts", "--resume", "--max-time", 0)
+        self.assertEqual(runs.weights(self.folder / "rgb parts")[0], runs.weights(self.folder / "rgb")[0])
+        self.assertIn("are used as one dataset", runs.run("plan", parts))
+
     def test_shuffled_labels_are_seen_within_an_epoch(self):
         shuffled = self.folder / "shuffled"
         files = sorted(self.digits.glob("*/*.png"))

@@ -282,7 +282,7 @@ class Weights(InAFolder):
     def test_few_photographs_start_from_those_in_the_cache(self):
         photographs = self.photographs()
         plan = self.lockstep("plan", photographs)
-        self.assertRegex(plan, "network +resnet9 .* lockstep weights get resnet18")
+        self.assertRegex(plan, "network +resnet9 .*start from trained weights: --pretrained")
         self.assertNotIn("trained on ImageNet", plan)
         few = ["--mini-batch-size", "8", "--shards", "2", "--max-steps", "2", "--patience", "0", "--checkpoint-every", "1"]
         self.lockstep("train", photographs, *few, "--network", "resnet18", "--image-size", "72x72", "--output",

@@ -95,7 +95,8 @@ int run_data_show(const Call& call, Console& console) {
   console.print(printable(source.kind) + ": " + with_commas(source.dataset.size()) +
                 (has_images ? " images" : " sequences") + " of " +
                 with_commas(static_cast<int64_t>(source.dataset.classes().size())) + " classes\n" +
-                in_columns(rows, "lr"));
+                in_columns(rows, "lr") +
+                (source.warning.empty() ? "" : "\n" + printable(source.warning) + "\n"));
   return 0;
 }
 

@@ -36,7 +36,8 @@ struct JobsChoice {
   bool watch = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Rows");
-    field("state", self.state, "show only jobs in this state: queued, running, ended, failed, cancelled");
+    field("state", self.state,
+          "show only jobs in this state: queued, running, ended, failed, cancelled, lost");
     field("limit", self.limit, "show only the last N rows of each list; 0: all", between(0, 1e9));
     field("here", self.here, "show only jobs of this machine's folder; ask no login node");
     field("watch", self.watch, "show it again every two seconds, until Ctrl-C");

@@ -128,6 +128,12 @@ bool fits_csv(const Files& files) {
 }
 
 Source open_csv(Files files, const SourceOptions& options) {
+  if (files.one_file() && options.classes.empty() && !options.unlabelled)
+    throw Error(
+        ErrorCode::invalid_option,
+        "\"" + files.root() + "\" is one CSV file, which is one sequence: a line for each time step",
+        "give a folder with a folder of such files for each class; tables with a sample in each line are "
+        "not supported");
   const std::vector<ClassFile> found = csv_files(files, options);
   std::set<std::string> names;
   for (const ClassFile& file : found) {

@@ -38,6 +38,7 @@ struct Listing {
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
   std::vector<std::string> splits;  // first-level folders with the name of a part of a dataset, in order
+  std::vector<std::string> split_classes;  // and those that have images and no class folders
   size_t folders = 0;
   uint64_t contents = 0;  // sum of all images' contents_of, because stores have no order; 0 if one is unknown
 
@@ -187,10 +188,11 @@ class Sorting {
   // train/cat and test/cat are one class, because the label is the folder that directly contains the file.
   void note_splits() {
     for (const auto& [path, folder] : folders_) {
-      if (options_.labels == Labels::folder && folder.has_image && folder.place < 0 && is_split(path))
-        listing_.splits.push_back(path);
+      if (options_.labels != Labels::folder || !folder.has_image || !is_split(path)) continue;
+      (folder.place < 0 ? listing_.splits : listing_.split_classes).push_back(path);
     }
     std::sort(listing_.splits.begin(), listing_.splits.end());
+    std::sort(listing_.split_classes.begin(), listing_.split_classes.end());
   }
 
   const Files& files_;
@@ -267,6 +269,21 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                 "the class folder \"" + listing.empty_folders.front().source + "\" contains no image files",
                 "remove the folder, or add --on-bad-sample skip");
   }
+}
+
+// train/cat/1.png and test/1.png: "test" is no class.
+void check_splits(const std::string& root, const Listing& listing, const SourceOptions& options) {
+  const std::vector<std::string>& unlabelled = listing.split_classes;
+  const bool all = unlabelled.size() > 1 && unlabelled.size() == listing.classes.size();
+  if (options.unlabelled || !options.classes.empty() || unlabelled.empty() ||
+      (listing.splits.empty() && !all))
+    return;
+  const std::string folder = root + "/" + unlabelled.front();
+  throw Error(ErrorCode::invalid_option, "\"" + folder + "\" has images and no class folders",
+              listing.splits.empty()
+                  ? "put the images of each class into their own folder: " + folder + "/cat/1.png"
+                  : "train on the other part only: " + root + "/" + listing.splits.front() +
+                        "; lockstep predict takes images without labels");
 }
 
 // Labels become indices in the order of the names (or of options.classes), and images are sorted by label and
@@ -378,6 +395,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   listing.paths = files.take_paths();
   check_listing(root, listing, options);
   check_class_count(listing.classes.size(), root, options);
+  check_splits(root, listing, options);
   put_in_order(root, listing, options);
 
   std::vector<BadSample> skipped = std::move(listing.strays);
@@ -385,12 +403,13 @@ Source open_image_folder(Files files, const SourceOptions& options) {
     skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  std::string kind = files.described("image folder");
+  std::string warning;
   if (listing.splits.size() > 1)
-    kind += "; its " + join(listing.splits, ", ") +
-            " are used as one dataset; to use them separately: lockstep train " + apart(root, listing.splits);
-  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)), kind,
-          std::move(skipped)};
+    warning = "the folders " + join(listing.splits, ", ") + " of \"" + root +
+              "\" are used as one dataset; to use them separately: lockstep train " +
+              apart(root, listing.splits);
+  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)),
+          files.described("image folder"), std::move(skipped), std::move(warning)};
 }
 
 }  // namespace lockstep::data

@@ -36,9 +36,9 @@ struct SourceOptions {
 struct Source {
   Dataset dataset;
   std::string kind;  ///< "image folder", "image folder, tar archive", "image folder, s3", "IDX", "IDX, s3",
-                     ///< "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"; for an
-                     ///< image folder with train and test folders also how to use them separately
+                     ///< "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
   std::vector<BadSample> skipped;  ///< files skipped because of on_bad_sample = skip
+  std::string warning = {};        ///< that folders such as train and test are used as one; mostly empty
 };
 
 /// Opens the dataset that `path` names, also in a tar archive ("plants.tar", "plants.tar.gz/train",

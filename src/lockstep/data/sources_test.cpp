@@ -1,5 +1,6 @@
 #include "lockstep/data/sources.h"
 
+#include <array>
 #include <functional>
 
 #include <gmock/gmock.h>
@@ -82,11 +83,22 @@ TEST(ImageFolder, PartsOfADatasetThatMergeAreNamed) {
   const std::string root = folder.path().string();
   const Source merged = open_source(folder.path());
   EXPECT_EQ(merged.dataset.size(), 4);
-  EXPECT_THAT(merged.kind,
-              HasSubstr("Test, train, val are used as one dataset; to use them separately: lockstep train " +
-                        root + "/train --validation " + root + "/val --test " + root + "/Test"));
-  EXPECT_EQ(open_source(folder.path() / "train").kind, "image folder");
-  EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).kind, "image folder");
+  EXPECT_THAT(merged.warning,
+              HasSubstr("Test, train, val of \"" + root +
+                        "\" are used as one dataset; to use them separately: lockstep train " + root +
+                        "/train --validation " + root + "/val --test " + root + "/Test"));
+  EXPECT_EQ(open_source(folder.path() / "train").warning, "");
+  EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).warning, "");
+}
+
+TEST(ImageFolder, APartOfADatasetWithoutClassFoldersIsNoClass) {
+  const TemporaryFolder mixed, loose;
+  for (const char* name : {"train/cat/1.png", "train/dog/1.png", "test/1.png"}) mixed.write(name, kPng);
+  for (const char* name : {"train/1.png", "test/1.png"}) loose.write(name, kPng);
+  for (const TemporaryFolder* folder : {&mixed, &loose})
+    EXPECT_THAT([&] { open_source(folder->path()); },
+                ThrowsMessage<Error>(HasSubstr("/test\" has images and no class folders")));
+  EXPECT_EQ(open_source(mixed.path(), {.unlabelled = true}).dataset.size(), 3);
 }
 
 TEST(ImageFolder, TheHashIsThatOfTheListingNotOfThePlace) {
@@ -181,6 +193,25 @@ std::string pgm(const std::function<int(int, int)>& level) {
     for (int x = 0; x < 60; ++x) file.push_back(static_cast<char>(level(x, y)));
   }
   return file;
+}
+
+TEST(Survey, PicturesInGreyWithThreeChannelsHaveNoColours) {
+  const auto have_colours_of = [](const std::function<std::array<int, 3>(int, int)>& colour) {
+    std::string file = "P6 60 60 255\n";
+    for (int y = 0; y < 60; ++y) {
+      for (int x = 0; x < 60; ++x) {
+        for (const int level : colour(x, y)) file.push_back(static_cast<char>(level));
+      }
+    }
+    const TemporaryFolder folder;
+    folder.write("a/1.ppm", file);
+    folder.write("b/bad.png", kPng.substr(0, 20));
+    return have_colours(open_source(folder.path()).dataset);
+  };
+  EXPECT_FALSE(have_colours_of([](int x, int y) { return std::array{x + y, x + y + 3, x + y}; }));
+  EXPECT_TRUE(have_colours_of([](int x, int y) {
+    return x > 50 && y > 50 ? std::array{200, 30, 30} : std::array{255, 255, 255};
+  }));
 }
 
 TEST(Survey, TellsDrawingsFromPhotographs) {

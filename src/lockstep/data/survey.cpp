@@ -9,6 +9,8 @@
 namespace lockstep::data {
 namespace {
 
+constexpr int64_t kLookedAt = 32;  // images of which the pixels are read
+
 std::vector<int64_t> evenly_spaced(int64_t count, int64_t most) {
   std::vector<int64_t> chosen;
   const int64_t spaced = std::min(count, std::max<int64_t>(most, 1));
@@ -35,7 +37,7 @@ std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
 template <class Look>
 auto look_at(const std::vector<int64_t>& samples, int64_t threads, const Look& look) {
   std::vector<std::optional<decltype(look(0))>> seen(samples.size());
-  for_each_index(static_cast<int64_t>(samples.size()), threads, [&](int64_t i) {
+  for_each_index(static_cast<int64_t>(samples.size()), std::max<int64_t>(1, threads), [&](int64_t i) {
     const auto place = static_cast<size_t>(i);
     try {
       seen[place] = look(samples[place]);
@@ -67,6 +69,20 @@ bool is_drawing(const Image& image) {
   return 5 * between <= all && 2 * std::min(dark, light) >= between;
 }
 
+// A thousandth of the pixels may be the noise of a scan or of JPEG.
+bool has_colours(const Image& image) {
+  constexpr int kGreyEnough = 16;  // of 255, between the channels
+  if (image.channels != 3) return false;
+  const auto area = static_cast<size_t>(image.height * image.width);
+  int64_t coloured = 0;
+  for (size_t i = 0; i < area; ++i) {
+    const auto [least, most] =
+        std::minmax({image.pixels[i], image.pixels[area + i], image.pixels[2 * area + i]});
+    coloured += most - least > kGreyEnough ? 1 : 0;
+  }
+  return 1000 * coloured > static_cast<int64_t>(area);
+}
+
 int64_t middle(std::vector<int64_t> numbers) {
   const auto at = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   std::nth_element(numbers.begin(), at, numbers.end());
@@ -96,11 +112,25 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 
 bool are_drawings(const Dataset& dataset) {
   const Datastore& store = dataset.store();
-  const auto seen =
-      look_at(evenly_spaced(dataset.size(), /*most=*/32), std::max<int64_t>(1, store.parallel_reads()),
-              [&](int64_t index) { return is_drawing(store.read(index)); });
+  const auto seen = look_at(evenly_spaced(dataset.size(), kLookedAt), store.parallel_reads(),
+                            [&](int64_t index) { return is_drawing(store.read(index)); });
   const auto drawings = std::count(seen.begin(), seen.end(), true);
   return drawings > std::count(seen.begin(), seen.end(), false);
+}
+
+bool have_colours(const Dataset& dataset) {
+  if (dataset.empty()) return true;
+  const Datastore& store = dataset.store();
+  const std::vector<int64_t> all = evenly_spaced(dataset.size(), kLookedAt);
+  bool any_read = false;
+  for (const auto& [begin, end] :
+       {std::pair(all.begin(), all.begin() + 1), std::pair(all.begin() + 1, all.end())}) {
+    const auto seen = look_at({begin, end}, store.parallel_reads(),
+                              [&](int64_t index) { return has_colours(store.read(index)); });
+    if (std::count(seen.begin(), seen.end(), true) > 0) return true;
+    any_read |= std::count(seen.begin(), seen.end(), false) > 0;
+  }
+  return !any_read;
 }
 
 ImageFormat default_format(const SizeSurvey& survey) {

@@ -1,4 +1,5 @@
-// What the images of a dataset are like: their sizes, from their headers only, and whether they are drawings.
+// What the images of a dataset are like: their sizes, from their headers only, and whether they are drawings
+// or have colours.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,11 @@ SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 
 /// as light as paper. Reads these images; those that cannot be read are ignored, but an error of a server is
 /// thrown. The result depends only on the dataset.
 bool are_drawings(const Dataset& dataset);
+
+/// Whether there are colours in up to 32 evenly spaced images: letters in black on white have none, also
+/// where a file has three channels. Reads as are_drawings does, and one image only where that has colours.
+/// True if none can be read.
+bool have_colours(const Dataset& dataset);
 
 /// The default shape of all images: their size, if they have the same; else the default input size for images
 /// of different sizes. Grey if all of them are grey.

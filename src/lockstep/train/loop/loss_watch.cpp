@@ -38,7 +38,8 @@ LossWatch::LossWatch(const Plan& plan, double learning_rate)
     : plan_(plan),
       learning_rate_(learning_rate),
       window_(std::clamp(plan.length.steps_per_epoch, kLeastWindow, kMostWindow)),
-      guessing_(loss_of_guessing(plan.data, plan.update.label_smoothing)) {}
+      guessing_(loss_of_guessing(plan.data, plan.update.label_smoothing)),
+      equal_guess_(std::log(static_cast<double>(std::max<size_t>(2, plan.data.classes.size())))) {}
 
 LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) const {
   if (!std::isfinite(loss)) return LossVerdict::exploded;
@@ -47,7 +48,8 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   const int64_t half = window_ / 2, position = (step - 1) % window_;
   const double reference = std::max(watched.first, guessing_);
   (position < half ? watched.earlier_sum : watched.sum) += std::min(loss, kMostCounted * reference);
-  if (step == 1 && guessing_ > kSure && loss > kStartsHigh * guessing_) return LossVerdict::starts_high;
+  if (step == 1 && guessing_ > kSure && loss > kStartsHigh * std::max(guessing_, equal_guess_))
+    return LossVerdict::starts_high;
   if (position + 1 < window_) return LossVerdict::good;
   const double mean = watched.sum / static_cast<double>(window_ - half);
   const double earlier_mean = watched.earlier_sum / static_cast<double>(half);
@@ -58,7 +60,11 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   }
   // Where nearly all samples are of one class, nothing can be seen.
   const bool is_guess = watched.windows == 0 && guessing_ > kSure && mean >= kStands * guessing_;
-  if (is_guess && mean < kFalls * earlier_mean) return LossVerdict::good;  // the next window tells
+  // While the loss still falls, and while the rate is that of a warm-up, the next window tells, but within an
+  // epoch.
+  const bool warms_up =
+      step <= plan_.update.warmup_steps && step + window_ <= plan_.length.steps_per_epoch;
+  if (is_guess && (warms_up || mean < kFalls * earlier_mean)) return LossVerdict::good;
   ++watched.windows;
   return is_guess ? LossVerdict::stands_still : LossVerdict::good;
 }

@@ -43,7 +43,8 @@ class LossWatch {
   const Plan& plan_;
   double learning_rate_;
   int64_t window_;
-  double guessing_;
+  double guessing_;     // loss of the best answer for all samples
+  double equal_guess_;  // of equal probabilities, as random weights give
 };
 
 }  // namespace lockstep::train

@@ -71,10 +71,25 @@ TEST(LossWatch, SeesThatALossComesDownToGuessingOnly) {
   EXPECT_EQ(first_verdict(plan_of({50, 50}), slowly), (std::pair{LossVerdict::stands_still, int64_t{80}}));
 }
 
+TEST(LossWatch, AWarmUpDoesNotStandStillWithinTheFirstEpoch) {
+  Plan plan = plan_of({50, 50, 50, 50}, 700);
+  plan.update.warmup_steps = 560;
+  EXPECT_EQ(first_verdict(plan, [](int64_t step) { return step < 500 ? 1.386 : 0.9; }).first,
+            LossVerdict::good);
+  plan.length.steps_per_epoch = 200;
+  EXPECT_EQ(first_verdict(plan, [](int64_t) { return 1.386; }),
+            (std::pair{LossVerdict::stands_still, int64_t{200}}));
+}
+
 TEST(LossWatch, SeesInputsThatAreNotNormalisedAtTheFirstStep) {
   const auto high = [](int64_t step) { return 55.0 / static_cast<double>(step); };
   EXPECT_EQ(first_verdict(plan_of({50, 50, 50, 50}), high),
             (std::pair{LossVerdict::starts_high, int64_t{1}}));
+  // Random weights guess equally, which is far from the best answer where one class has nearly all samples.
+  EXPECT_EQ(first_verdict(
+                plan_of({975, 3, 3, 3, 3, 3, 3, 3, 2, 2}), [](int64_t) { return 2.3; }, 1)
+                .first,
+            LossVerdict::good);
   EXPECT_THAT(LossWatch(plan_of({50, 50}), 0.5).text({}, LossVerdict::starts_high, 55),
               HasSubstr("--normalize mean-std"));
 }

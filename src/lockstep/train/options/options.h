@@ -160,7 +160,9 @@ struct Options {
     field("network", self.network, weights,
           "name of a built-in network, or a layer graph NAME.json; auto: digits_cnn for small grey images, "
           "mlp for tiny ones, resnet18 for other images, lstm_classifier for sequences, and with --recipe "
-          "auto resnet9 for small colour images and conv_classifier for sequences with one class each");
+          "auto resnet9 for small or few photographs, resnet9_small for few drawings and small grey images "
+          "with "
+          "many tones, conv_classifier for sequences with one class each");
     field("weights", self.weights, weights,
           "start from the weights in this file instead of random ones: safetensors, or a state dict saved by "
           "torch.save");
@@ -172,7 +174,10 @@ struct Options {
         or_alone("auto", nn::has_trained_weights));
     field("image-size", self.image_size, weights,
           "HxW of the network's input, e.g. 28x28; auto: the size of the images if they all have one size, "
-          "else their typical size up to 64x64, and 224x224 for larger ones");
+          "else their typical size up to 64x64, and 224x224 for larger ones; the recipe of train makes fewer "
+          "than 10,000 larger ones 96x96, drawings 32x32, and more than that 224x224 at most, unless they "
+          "start "
+          "from trained weights");
     field(
         "resize", self.resize, weights,
         "how images of another size are fitted: stretched, cropped around the centre, or padded with zeros");
@@ -180,7 +185,8 @@ struct Options {
           "HxW: first fit the images to this size, then cut --image-size out of the centre, or out of a "
           "random place with --augment random-crop; empty: fit them to --image-size");
     field("color", self.color, weights,
-          "colours of the network's input; auto: grey if no image has colours, else rgb");
+          "colours of the network's input; auto: grey if no image has colours, whatever its file's format, "
+          "else rgb");
     field("decode", self.decode, weights,
           "how JPEG photographs are decoded; exact: as Pillow does; fast: at 1/2, 1/4 or 1/8 of the size if "
           "the network's input is that much smaller, with colours resized before they are converted; gpu: by "

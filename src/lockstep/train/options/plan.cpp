@@ -1,6 +1,14 @@
 #include "lockstep/train/options/plan.h"
 
+#include <algorithm>
+
 namespace lockstep::train {
+
+const RecipeValue* RecipePlan::find(std::string_view option) const {
+  const auto found = std::find_if(values.begin(), values.end(),
+                                  [&](const RecipeValue& value) { return value.option == option; });
+  return found == values.end() ? nullptr : &*found;
+}
 
 std::vector<int64_t> queue_cut(const DataPlan& data) {
   if (data.resize_to.empty() || !data.augment.crops()) return {};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/share.h"
@@ -34,6 +35,9 @@ struct RecipeValue {
 struct RecipePlan {
   Recipe kind = Recipe::plain;
   std::vector<RecipeValue> values;  ///< of auto_
+
+  /// Null where the recipe left the option alone.
+  const RecipeValue* find(std::string_view option) const;
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("recipe", self.kind);

@@ -25,7 +25,10 @@ class DataOpener {
                                                            .classes = classes,
                                                            .most_memory = most_memory_});
     opened_.skipped.insert(opened_.skipped.end(), source.skipped.begin(), source.skipped.end());
-    if (opened_.kind.empty()) opened_.kind = source.kind;
+    if (opened_.kind.empty()) {
+      opened_.kind = source.kind;
+      opened_.warning = source.warning;
+    }
     return source.dataset;
   }
 

@@ -22,7 +22,8 @@ struct Datasets {
 
 struct OpenedData {
   Datasets sets;
-  std::string kind;  ///< of the first path that was opened, in words; empty: the caller gave all samples
+  std::string kind;     ///< of the first path that was opened, in words; empty: the caller gave all samples
+  std::string warning;  ///< of the same path; may be empty
   std::vector<data::BadSample> skipped;
 };
 

@@ -18,17 +18,13 @@ namespace {
 
 constexpr int64_t kLeastShard = 2;  // samples, as in used_shards
 
-// For photographs, and networks whose trained weights can be downloaded: that of the plan, or the one from
-// which the recipe would start.
-std::string start_advice(const Plan& plan) {
-  const auto& chosen = plan.recipe.values;
-  const bool by_recipe = std::any_of(chosen.begin(), chosen.end(),
-                                     [](const RecipeValue& value) { return value.option == "network"; });
+// Few photographs, and a network whose trained weights can be downloaded: that of the plan, or the one from
+// which --pretrained starts where the recipe chose the network.
+bool wants_trained_weights(const Plan& plan) {
+  const bool by_recipe = plan.recipe.find("network") != nullptr;
   const std::string network = by_recipe ? default_network(plan.data.format).first.name() : plan.network.name;
   return are_few_photographs(plan.data.format, plan.data.train_count) && plan.network.weights.empty() &&
-                 !nn::where_weights_are(network).empty()
-             ? "; with so few images, start from trained weights: lockstep weights get " + network
-             : "";
+         !nn::where_weights_are(network).empty();
 }
 
 std::vector<PlanLine> recipe_lines(const RecipePlan& recipe) {
@@ -44,10 +40,11 @@ std::vector<PlanLine> recipe_lines(const RecipePlan& recipe) {
 
 std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons) {
   const NetworkPlan& network = plan.network;
+  const std::string advice =
+      wants_trained_weights(plan) ? "; with so few images, start from trained weights: --pretrained" : "";
   std::vector<PlanLine> lines;
-  lines.push_back(
-      {"network", network.name,
-       reasons.network + "; " + with_commas(network.parameter_count) + " learnables" + start_advice(plan)});
+  lines.push_back({"network", network.name,
+                   reasons.network + "; " + with_commas(network.parameter_count) + " learnables" + advice});
   if (!network.weights.empty()) lines.push_back({"weights", network.weights, reasons.weights});
   if (!network.fresh_layers.empty()) {
     const size_t dropped = network.dropped_layers.size();
@@ -125,12 +122,11 @@ std::vector<std::string> data_warnings(const Plan& plan) {
     warnings.push_back("only " + std::to_string(data.validation_count) +
                        " samples are held out, so their accuracy says little; hold out more with "
                        "--validation-split");
-  if (!start_advice(plan).empty())
+  if (wants_trained_weights(plan))
     warnings.push_back(
         with_commas(data.train_count) +
         " photographs are few for random weights: with trained ones training is shorter and the "
-        "accuracy higher; lockstep weights get " +
-        plan.network.name + " downloads them, and --pretrained uses them");
+        "accuracy higher; --pretrained starts from them");
   return warnings;
 }
 

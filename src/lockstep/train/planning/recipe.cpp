@@ -8,6 +8,7 @@
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
+#include "lockstep/data/survey.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/planning/network_choice.h"
@@ -28,6 +29,7 @@ enum class Kind {
   new_head,
   trained,
   tiny,
+  small_drawings,
   small_grey,
   few_drawings,
   small,
@@ -40,6 +42,7 @@ struct Length {
   int64_t least_epochs;
   int64_t most_epochs;
   int64_t samples_of_step = 0;  // with smaller mini-batches there are more steps; 0: there are not
+  int64_t least_steps = 300;    // in more epochs than most_epochs, where there are so few samples
 };
 
 // Chosen by trials that bench/results lists, and where there is none, as the reason says.
@@ -50,11 +53,12 @@ Length length_of(Kind kind, bool drawings) {
     case Kind::new_head:
       return {600, 5, 30};
     case Kind::trained:
-      return {400, 4, 15};
-    case Kind::small_grey:
+      return {.steps = 400, .least_epochs = 4, .most_epochs = 15, .least_steps = 100};
+    case Kind::small_drawings:
       return {600, 8, 100, Options().mini_batch_size};
     case Kind::few_drawings:
       return {600, 8, 50, Options().mini_batch_size};
+    case Kind::small_grey:
     case Kind::small:
       return {3500, 10, 60};
     case Kind::few_photographs:
@@ -106,11 +110,12 @@ class Chooser {
     const auto [least, most] = std::minmax(format.height, format.width);
     if (least < kLeastForPools) return Kind::tiny;
     const bool made_smaller = options_.image_size != facts_.asked.image_size;
-    if (grey_ && most <= kSmallGrey && !made_smaller) return Kind::small_grey;
-    if (facts_.drawings && facts_.train_count < kFewImages) return Kind::few_drawings;
-    if (facts_.drawings) return Kind::larger;
+    const bool few = facts_.sample_count < kFewImages;
+    const bool small_grey = grey_ && most <= kSmallGrey && !made_smaller;
+    if (small_grey) return facts_.drawings ? Kind::small_drawings : Kind::small_grey;
+    if (facts_.drawings) return few ? Kind::few_drawings : Kind::larger;
     if (most <= kSmall) return Kind::small;
-    return most <= kSmallerSide && facts_.train_count < kFewImages ? Kind::few_photographs : Kind::larger;
+    return few && least <= kSmallerSide ? Kind::few_photographs : Kind::larger;
   }
 
   void choose_network() {
@@ -120,6 +125,7 @@ class Chooser {
       set("network", small ? "resnet9_small" : "resnet9",
           small ? images + ", and --budget is short for resnet9" : images);
     }
+    if (kind_ == Kind::small_grey) set("network", "resnet9_small", "small grey images with many tones");
     if (kind_ == Kind::few_photographs) set("network", "resnet9", "few photographs and random weights");
     if (kind_ == Kind::few_drawings) set("network", "resnet9_small", "few drawings");
     if (kind_ == Kind::sequences && !facts_.labels_time_steps && options_.weights.empty())
@@ -138,10 +144,15 @@ class Chooser {
       return;
     const int64_t side = std::min(facts_.format.height, facts_.format.width);
     switch (kind_) {
-      case Kind::small_grey:
+      case Kind::small_drawings:
       case Kind::few_drawings:
         set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
-            "grey images mean the same a little further to the side; they are not flipped");
+            "drawings mean the same a little further to the side; they are not flipped");
+        break;
+      case Kind::small_grey:
+        set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
+            "small grey images may be characters; if left and right mean the same: --augment flip,shift=" +
+                std::to_string(std::max<int64_t>(1, side / 8)));
         break;
       case Kind::small:
       case Kind::few_photographs:
@@ -168,10 +179,15 @@ class Chooser {
     const int64_t wanted = facts_.train_count / (sequences ? 16 : 32);
     const auto size =
         static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted))));
-    const int64_t used = sequences ? std::clamp<int64_t>(size, 8, 64) : std::clamp<int64_t>(size, 32, 128);
-    if (used != Options().mini_batch_size)
-      set("mini-batch-size", std::to_string(used),
-          "so that " + with_commas(facts_.train_count) + " samples give enough steps");
+    int64_t used = sequences ? std::clamp<int64_t>(size, 8, 64) : std::clamp<int64_t>(size, 32, 128);
+    std::string reason = "so that " + with_commas(facts_.train_count) + " samples give enough steps";
+    for (; leaves_one(used); --used)
+      reason = "so that no mini-batch has a single sample, which batch norms cannot normalise";
+    if (used != Options().mini_batch_size) set("mini-batch-size", std::to_string(used), reason);
+  }
+
+  bool leaves_one(int64_t mini_batch_size) const {
+    return has_batch_norms_ && facts_.train_count % mini_batch_size == 1;
   }
 
   int64_t mini_batch() const {
@@ -251,6 +267,11 @@ class Chooser {
     std::string reason = "about " + with_commas(steps) + " steps, from " +
                          std::to_string(length.least_epochs) + " to " + std::to_string(length.most_epochs) +
                          " epochs";
+    const int64_t for_few = divided_up(length.least_steps, divided_up(facts_.train_count, mini_batch()));
+    if (epochs < for_few) {
+      epochs = for_few;
+      reason = "at least " + std::to_string(length.least_steps) + " steps, from so few samples";
+    }
     if (options_.budget > 0) {
       const double most = epochs_of_budget(network_);
       if (most < 1) {
@@ -290,7 +311,7 @@ class Chooser {
 
 bool may_be_drawings(const data::ImageFormat& format) {
   return format.kind == data::SampleKind::image && format.channels == 1 &&
-         std::max(format.height, format.width) > kSmallGrey;
+         std::min(format.height, format.width) >= kLeastForPools;
 }
 
 std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
@@ -304,8 +325,8 @@ std::optional<RecipeValue> trained_start(const RecipeFacts& facts) {
   }
   const std::string network = default_network(facts.format).first.name();
   const int64_t side = std::max(facts.format.height, facts.format.width);
-  if (!are_few_photographs(facts.format, facts.train_count) || facts.format.channels == 1 || side <= kSmall ||
-      lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
+  if (!are_few_photographs(facts.format, facts.sample_count) || facts.format.channels == 1 ||
+      side <= kSmall || lockstep_cache_folder().empty() || !nn::has_trained_weights(network) ||
       !std::filesystem::exists(nn::trained_weights_of(network).path()))
     return std::nullopt;
   return RecipeValue{
@@ -318,12 +339,20 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
   const bool is_open = options.image_size == "auto" && options.network == "auto" && options.weights.empty() &&
                        options.resize_to.empty() &&
                        std::find(facts.given.begin(), facts.given.end(), "image-size") == facts.given.end();
-  if (!is_open || format.kind != data::SampleKind::image || facts.train_count >= kFewImages ||
-      std::min(format.height, format.width) <= (facts.drawings ? kSmallGrey : kSmallerSide))
-    return std::nullopt;
-  const std::string side = std::to_string(facts.drawings ? kSideOfDrawings : kSmallerSide);
-  return RecipeValue{"image-size", side + "x" + side,
-                     "few images and random weights; larger ones take longer and give little more"};
+  if (!is_open || format.kind != data::SampleKind::image) return std::nullopt;
+  const int64_t least = std::min(format.height, format.width);
+  const auto sized = [](int64_t side, const std::string& reason) {
+    return RecipeValue{"image-size", std::to_string(side) + "x" + std::to_string(side), reason};
+  };
+  if (facts.sample_count >= kFewImages) {
+    if (least <= data::kPhotographSide) return std::nullopt;
+    const int64_t times = format.height * format.width / (data::kPhotographSide * data::kPhotographSide);
+    return sized(data::kPhotographSide, "the usual size of photographs; at their own, training takes " +
+                                            std::to_string(times) + " times as long");
+  }
+  if (least <= (facts.drawings ? kSmallGrey : kSmallerSide)) return std::nullopt;
+  return sized(facts.drawings ? kSideOfDrawings : kSmallerSide,
+               "few images and random weights; larger ones take longer and give little more");
 }
 
 std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options) {

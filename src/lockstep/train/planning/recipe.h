@@ -20,6 +20,7 @@ struct RecipeFacts {
   const std::vector<std::string>& given;  ///< TrainingRequest::given
   data::ImageFormat format;
   int64_t train_count = 0;
+  int64_t sample_count = 0;  ///< train_count and what is held out of the same data
   int64_t classes = 0;
   bool labels_time_steps = false;
   bool drawings = false;  ///< data::are_drawings, where may_be_drawings
@@ -28,8 +29,8 @@ struct RecipeFacts {
 /// Whether the recipe for images of this size wants to know if they are drawings, which takes reading some.
 bool may_be_drawings(const data::ImageFormat& format);
 
-/// A smaller --image-size for few photographs or drawings on which the recipe's own network begins with
-/// random weights. `options` have the input that weights want.
+/// A smaller --image-size for few photographs or drawings, and for larger ones than usual, on which the
+/// recipe's own network begins with random weights. `options` have the input that weights want.
 std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Options& options);
 
 /// --pretrained for few photographs, if nothing is given that it would decide, and the published weights are

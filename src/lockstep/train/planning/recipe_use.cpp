@@ -17,10 +17,8 @@ bool has_recipe(const TrainingRequest& request, const Options& options) {
 }  // namespace
 
 std::string started_from(const Plan& plan, const Options& options) {
-  for (const RecipeValue& value : plan.recipe.values) {
-    if (value.option == "pretrained") return value.value;
-  }
-  return options.pretrained;
+  const RecipeValue* start = plan.recipe.find("pretrained");
+  return start != nullptr ? start->value : options.pretrained;
 }
 
 void RecipeUse::begin(Options& options) {
@@ -60,10 +58,12 @@ bool RecipeUse::leaves_rate_open() const {
 
 RecipeFacts RecipeUse::facts(const data::Dataset& train, const data::ImageFormat& format) {
   if (!drawings_) drawings_ = may_be_drawings(format) && data::are_drawings(train);
+  if (!sample_count_) sample_count_ = train.size();
   return {asked_,
           request_.given,
           format,
           train.size(),
+          *sample_count_,
           static_cast<int64_t>(train.classes().size()),
           train.store().labels_time_steps(),
           *drawings_};

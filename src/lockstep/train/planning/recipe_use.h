@@ -51,7 +51,8 @@ class RecipeUse {
   const Options& asked_;
   const Plan* earlier_;
   RecipePlan plan_;
-  std::optional<bool> drawings_ = {};  // looked for once
+  std::optional<bool> drawings_ = {};         // looked for once
+  std::optional<int64_t> sample_count_ = {};  // at the first call, before samples are held out
 };
 
 }  // namespace lockstep::train

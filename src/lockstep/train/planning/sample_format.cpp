@@ -31,7 +31,8 @@ std::string reason_of_common_size(const data::ImageFormat& format, const std::st
 FormatChoice choose_image_format(const data::Dataset& train, const Options& options,
                                  const ThisMachine& machine) {
   const data::SizeSurvey survey = data::survey_sizes(train, machine.inventory.cores);
-  const bool colour = options.color == Color::rgb || (options.color == Color::auto_ && survey.any_colour);
+  const bool colour = options.color == Color::rgb ||
+                      (options.color == Color::auto_ && survey.any_colour && data::have_colours(train));
   FormatChoice choice{.format = data::default_format(survey)};
   data::ImageFormat& format = choice.format;
   format.channels = colour ? 3 : 1;
@@ -53,6 +54,7 @@ FormatChoice choose_image_format(const data::Dataset& train, const Options& opti
   }
   choice.color_reason = options.color != Color::auto_ ? "asked for"
                         : colour                      ? "there are colour images"
+                        : survey.any_colour           ? "the images have three channels, but no colours"
                                                       : "no colour image among " + examined;
   return choice;
 }

@@ -10,6 +10,15 @@
 #include "lockstep/data/centre.h"
 
 namespace lockstep::train {
+namespace {
+
+// Whether the labels have so few samples that one of each is a much larger share.
+bool takes_one_of_each(const Datasets& sets, double share) {
+  const auto held_out = static_cast<double>(sets.validation.size());
+  return held_out > 1.5 * share * (held_out + static_cast<double>(sets.train.size()));
+}
+
+}  // namespace
 
 std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& dataset,
                                                            const Options& options) {
@@ -65,6 +74,7 @@ std::string hold_out(Datasets& sets, const Options& options, const DataPlan& dat
   if (folds > 0)
     return "part " + std::to_string(options.fold) + " of " + std::to_string(folds) + ", with all labels";
   return (of_each > 0 ? with_commas(of_each) : shortest(options.validation_split)) + " of each label" +
+         (of_each == 0 && takes_one_of_each(sets, options.validation_split) ? ", at least one" : "") +
          (sets.validation.empty() ? ": no label has enough images" : "");
 }
 

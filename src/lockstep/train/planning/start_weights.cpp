@@ -89,7 +89,8 @@ Options as_planned(Options filled, const Options& asked, const Plan& earlier) {
   const auto changed = [&](const char* name) { return field_text(filled, name) != field_text(asked, name); };
   if (changed("resize")) filled.resize = earlier.data.format.resize;
   if (changed("image-size")) filled.image_size = pixels_text(input.height, input.width);
-  if (changed("color")) filled.color = input.channels == 1 ? Color::grey : Color::rgb;
+  if (changed("color") || asked.color == Color::auto_)
+    filled.color = input.channels == 1 ? Color::grey : Color::rgb;
   if (changed("resize-to")) filled.resize_to = larger.empty() ? "" : pixels_text(larger[0], larger[1]);
   return filled;
 }
