@@ -196,10 +196,8 @@ int run_sweep(const Call& call, Console& console) {
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
-  make_folders(paths.folder);
-  write_spec(paths, spec);
   if (jobs > 0) {
-    sweep::forget_requests(paths);
+    sweep::prepare_shared_sweep(paths, spec);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " +
                   shell_word(paths.folder.string()) + " shows the trials\n");
     return 0;
