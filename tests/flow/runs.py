@@ -87,11 +87,12 @@ def command(*arguments):
     return [str(PROGRAM), *(str(argument) for argument in arguments)]
 
 
-def run(*arguments, status=0, environment=None):
-    """Runs the program; gives everything it printed. Fails when its exit status is not `status`."""
+def run(*arguments, status=0, environment=None, folder=None):
+    """Runs the program, in this folder if one is named; gives everything it printed. Fails when its exit status is not
+    `status`."""
     done = subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=SECONDS_PER_RUN,
-                          check=False, env={**os.environ, **(environment or {})})
+                          check=False, env={**os.environ, **(environment or {})}, cwd=folder)
     printed = done.stdout.decode(errors="replace")
     if done.returncode != status:
         raise AssertionError(

@@ -73,6 +73,7 @@ class Places(runs.TestFolders, unittest.TestCase):
         name, sweep = "jobs-of-queue", self.folder / "jobs-of-queue"
         printed = self.sweep(name, "--profile", "local")
         self.assertRegex(printed, r"^jobs \d+, \d+\n")
+        watch = subprocess.Popen(runs.command("sweep", "watch", sweep), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
         killed = 0
         for count in range(1, 9, 1 if runs.IS_LONG else 3):
             runs.wait_for(lambda count=count: len(lines(sweep, "outcome")) >= count)
@@ -86,6 +87,7 @@ class Places(runs.TestFolders, unittest.TestCase):
             return len(lines(sweep, "outcome")) == 10
         runs.wait_for(is_over, seconds=100)
         self.check(name)
+        self.assertIn(b"10 trials: 10 ended", watch.communicate(timeout=30)[0])
 
     @unittest.skipUnless(runs.IS_LONG, "about two minutes")
     def test_fifty_kills(self):

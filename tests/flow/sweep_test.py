@@ -100,6 +100,11 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         before = table(self.folder / "one")
         printed = runs.run(*self.words(self.folder / "one", [*SEARCH, "--seed", "2"], 1), status=2)
         self.assertIn("is another sweep: its --seed is 1", printed)
+        for options, message in ((["--lag", "2"], "its --lag is 1"), (["--metric", "loss"], "its --metric is "),
+                                 (["--learning-rate", "0.01..0.1:log"], "it searches other parameters")):
+            printed = runs.run("sweep", "--resume", "--output", self.folder / "one", *options, status=2)
+            self.assertIn(f"is another sweep: {message}", printed)
+        runs.run("sweep", "--resume", "--output", self.folder / "one", "--lag", "1")
         self.assertEqual(table(self.folder / "one"), before)
 
     def test_early_ends(self):
@@ -108,6 +113,18 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertEqual({row["steps"] for row in one}, {2, 6})
         self.assertEqual(self.sweep("asha_two", ASHA, 2), one)
         self.assertEqual(self.sweep_with_kills("asha_killed", ASHA, 2), one)
+        # A trial begins again at each rung, so that it can be stopped there.
+        parts = [(line["trial"], line["until"]) for line in lines(self.folder / "asha_one", "begin")]
+        ended = [(line["trial"], line["until"]) for line in lines(self.folder / "asha_one", "outcome")]
+        self.assertEqual(sorted(parts), sorted(ended))
+        self.assertGreater(len(parts), 6)
+
+    def test_more_trials_than_ended_early(self):
+        """Some of the trials that ended early go on, and others end early again."""
+        rungs = [*ASHA, "--first-rung", "1", "--reduction", "2", "--seed", "2"]
+        self.sweep("asha_six", rungs, 2)
+        runs.run("sweep", "--resume", "--output", self.folder / "asha_six", "--count", "12")
+        self.assertEqual(table(self.folder / "asha_six"), self.sweep("asha_twelve", [*rungs, "--count", "12"], 2))
 
     def test_bad_searches(self):
         output = self.folder / "bad"
@@ -116,7 +133,9 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                 (["--learning-rate", "0..0.1:log"], "a logarithmic range must begin above 0"),
                 (["--learning-rte", "0.001..0.1"], "did you mean learning-rate?"),
                 (["--learning-rate", "-5..0.1"], "learning-rate"), ([], "searches no parameter"),
-                ([*SEARCH, "--stop-rule", "asha"], "needs the steps of its first rung")):
+                ([*SEARCH, "--stop-rule", "asha"], "needs the steps of its first rung"),
+                ([*SEARCH, "--metric", "acuracy"], "did you mean accuracy?"),
+                ([*SEARCH, "--param", "workers=1,2"], "the sweep sets --workers for each trial")):
             self.assertIn(message, runs.run(*self.words(output, search, 1), status=2))
             self.assertFalse(output.exists())
         self.assertIn("is not the folder of a sweep", runs.run("sweep", "show", output, status=1))
@@ -148,6 +167,54 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                                 (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
             lines_shown = runs.run("sweep", "show", output, *options).splitlines()
             self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
+
+    def test_working_folder(self):
+        """The command means the same from wherever the sweep goes on."""
+        home, elsewhere = self.folder / "home", self.folder / "elsewhere"
+        for folder in (home, elsewhere):
+            folder.mkdir()
+        (home / "offset").write_text("5")
+        words = ["--search", "grid", "--x", "1..2", "--", "sh", "-c", "echo result $1$(cat offset || echo no)", "name", "{x}"]
+        self.assertIn("sweeps/sweep-001", runs.run("sweep", *words, folder=home))
+        output = home / "sweeps/sweep-001"
+        (output / "log.jsonl").unlink()
+        runs.run("sweep", "--resume", "--output", "../home/sweeps/sweep-001", folder=elsewhere)
+        self.assertEqual([row["result"] for row in table(output)], [15, 25])
+        self.assertIn(f'run it in "{home}"', runs.run("sweep", "best", output, folder=elsewhere))
+        self.assertNotIn("run it in", runs.run("sweep", "best", output, folder=home))
+        before = (output / "log.jsonl").read_text()
+        output = output.rename(elsewhere / "moved")
+        (home / "offset").unlink()
+        (home / "sweeps").rmdir()
+        home.rmdir()
+        printed = runs.run("sweep", "--resume", "--output", output, folder=elsewhere, status=1)
+        self.assertIn(f'"{home}", is not there', printed)
+        self.assertEqual((output / "log.jsonl").read_text(), before)
+
+    def test_a_file_that_has_changed(self):
+        """What may change is taken from a file, too."""
+        file, output = self.folder / "search.json", self.folder / "of_file"
+        search = {"command": ["echo", "result", "{x}"], "parameters": {"x": "0.5..9.5"}, "count": 3}
+        file.write_text(json.dumps(search))
+        runs.run("sweep", file, "--output", output)
+        before = table(output)
+        file.write_text(json.dumps({**search, "count": 5}))
+        runs.run("sweep", file, "--output", output)
+        self.assertEqual(table(output)[:3], before)
+        self.assertEqual(len(table(output)), 5)
+        file.write_text(json.dumps({**search, "lag": 5}))
+        self.assertIn("its --lag is 8", runs.run("sweep", file, "--output", output, status=2))
+
+    def test_two_sweeps_at_once(self):
+        """Each has a folder of its own."""
+        home = self.folder / "two_at_once"
+        home.mkdir()
+        words = runs.command("sweep", "--search", "grid", "--x", "1..3", "--", "echo", "result", "{x}")
+        with open(home / "out", "w", encoding="utf-8") as out:
+            both = [subprocess.Popen(words, cwd=home, stdout=out, stderr=out) for _ in range(4)]
+        self.assertEqual([process.wait() for process in both], [0] * 4)
+        for number in range(1, 5):
+            self.assertEqual(len(table(home / f"sweeps/sweep-00{number}")), 3)
 
     def test_a_thousand_trials_are_listed_in_a_moment(self):
         output = self.folder / "thousand"

@@ -9,6 +9,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/sweep_checks.h"
 #include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/verbs.h"
@@ -18,16 +19,10 @@
 namespace lockstep::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int64_t kMostSpecBytes = 16 << 20;
 constexpr int64_t kRowsAtEnd = 10;
-
-sweep::SweepSpec spec_of_file(const std::string& file) {
-  try {
-    return sweep::spec_from_json(parse_json(read_file(file, kMostSpecBytes)), quote(file));
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_option, quote(file) + " is no JSON: " + error.what());
-  }
-}
 
 // Cores that this process may use.
 int64_t usable_cores() {
@@ -35,84 +30,95 @@ int64_t usable_cores() {
   return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-// Bytes; 0 if none are given.
-int64_t memory_of(const sweep::SweepSpec& spec) {
-  if (spec.options.memory.empty()) return 0;
-  const auto bytes = parse_bytes(spec.options.memory);
-  if (!bytes)
-    throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(spec.options.memory),
-                "give a size such as 4G or 500M");
-  return *bytes;
-}
+struct AskedSweep {
+  sweep::SweepSpec spec{};
+  std::vector<std::string> given{};  // options of the sweep that the command line or the file names
+};
 
-// Options of a trial that the sweep sets itself.
-void check_command(const sweep::SweepSpec& spec) {
-  if (spec.command.empty())
-    throw Error(ErrorCode::invalid_option, "the sweep has no command",
-                "write it after --, as in lockstep sweep --learning-rate 0.001..0.1:log -- train FOLDER");
-  (void)memory_of(spec);
-  if (spec.options.free && !spec.options.profile.empty())
-    throw Error(ErrorCode::invalid_option, "--free cannot be used with --profile",
-                "each job decides what is next, and they agree because the search does not depend on time");
-  if (!spec.trains()) {
-    if (spec.options.trials_as == sweep::TrialsAs::threads)
-      throw Error(ErrorCode::invalid_option, "--trials-as threads is only for train",
-                  "another program is a process for each trial");
-    return;
-  }
-  for (const std::string& word : spec.command) {
-    for (const char* name : {"--output", "--resume", "--pause-after-step", "--workers"}) {
-      if (word == name || word.starts_with(std::string(name) + "="))
-        throw Error(ErrorCode::invalid_option, "the command of a sweep cannot have " + std::string(name),
-                    "the sweep sets it for each trial");
+AskedSweep sweep_of_file(const std::string& file) {
+  try {
+    const Json json = parse_json(read_file(file, kMostSpecBytes));
+    AskedSweep asked{.spec = sweep::spec_from_json(json, quote(file))};
+    for (const FieldInfo& field : sweep_fields()) {
+      if (json.contains(field.name) || json.contains(field.alias())) asked.given.push_back(field.name);
     }
-  }
-  const std::vector<FieldInfo> fields = train_fields();
-  std::vector<std::string> names;
-  for (const FieldInfo& field : fields) names.push_back(field.name);
-  for (const sweep::Parameter& parameter : spec.space.parameters()) {
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) {
-      return one.is_option("--" + parameter.name);
-    });
-    if (field == fields.end())
-      throw Error(ErrorCode::invalid_option, "train has no option --" + parameter.name + " to search",
-                  did_you_mean(parameter.name, names));
-    for (const std::string& choice : parameter.choices) field->check(choice);
-    if (!parameter.is_number()) continue;
-    field->check(text_of(parameter, parameter.low));
-    field->check(text_of(parameter, parameter.high));
+    return asked;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::invalid_option, quote(file) + " is no JSON: " + error.what());
   }
 }
 
-// What the command line says: options of the sweep, and what is searched.
-sweep::SweepSpec asked_spec(const Call& call) {
-  sweep::SweepSpec spec;
-  const bool is_file = call.words.size() == 1 && call.words.front().ends_with(".json");
-  if (is_file) {
-    spec = spec_of_file(call.words.front());
+void set_options(const AskedSweep& asked, const std::vector<std::string>& names, sweep::SweepSpec& spec) {
+  for (const std::string& name : names) set_field(spec.options, name, field_text(asked.spec.options, name));
+}
+
+// What the command line says, or the file that it names: options of the sweep, and what is searched.
+AskedSweep asked_sweep(const Call& call) {
+  AskedSweep asked;
+  if (call.words.size() == 1 && call.words.front().ends_with(".json")) {
+    asked = sweep_of_file(call.words.front());
   } else {
-    spec.command = call.words;
+    asked.spec.command = call.words;
   }
-  take_settings(call, spec.options);
-  for (const Setting& one : call.searched) spec.space.add(one.name, one.text);
-  if (spec.working_folder.empty()) spec.working_folder = std::filesystem::current_path().string();
-  return spec;
+  for (const std::string& name : take_settings(call, asked.spec.options)) asked.given.push_back(name);
+  for (const Setting& one : call.searched) asked.spec.space.add(one.name, one.text);
+  fs::path folder = (fs::current_path() / asked.spec.working_folder).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // without the slash at the end
+  asked.spec.working_folder = folder.string();
+  return asked;
 }
 
 // The sweep in the folder, with the new values of what may change.
-sweep::SweepSpec continued(const sweep::SweepPaths& paths, const Call& call, const sweep::SweepSpec& asked) {
+sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& asked) {
   sweep::SweepSpec spec = sweep::read_spec(paths);
-  if (!asked.command.empty()) {
-    if (const auto what = sweep::difference(spec, asked))
-      throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
-                  "choose another --output; lockstep sweep --resume --output " + paths.folder.string() +
-                      " continues it");
+  sweep::SweepSpec wanted = asked.spec;
+  if (asked.spec.command.empty()) {  // the search is that of the folder, but for what was given
+    wanted = spec;
+    if (asked.spec.space.size() > 0) wanted.space = asked.spec.space;
+    set_options(asked, asked.given, wanted);
   }
+  if (const auto what = sweep::difference(spec, wanted))
+    throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
+                "choose another --output; lockstep sweep --resume --output " + paths.folder.string() +
+                    " continues it");
+  std::vector<std::string> changed;
   for (const char* name :
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
-    if (const auto text = call.text_of(name)) set_field(spec.options, name, *text);
+    if (std::find(asked.given.begin(), asked.given.end(), name) != asked.given.end()) changed.push_back(name);
   }
+  set_options(asked, changed, spec);
   return spec;
+}
+
+// Others than those of a sweep that was killed before it had its sweep.json.
+bool has_other_files(const sweep::SweepPaths& paths) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(paths.folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name != paths.lock().filename() && !name.starts_with(paths.spec().filename().string())) return true;
+  }
+  return false;
+}
+
+// Another sweep that begins at the same time takes another one.
+fs::path make_numbered_folder() {
+  const fs::path parent = "sweeps";
+  make_folders(parent);
+  while (true) {
+    fs::path folder = record::default_name("sweep", parent);
+    std::error_code code;
+    if (fs::create_directory(folder, code)) return folder;
+    if (code) throw errno_error(code.value(), "create folder", folder.string());
+  }
+}
+
+// The words of the command may name files from where the sweep was begun. Jobs begin there by themselves.
+void enter_working_folder(const sweep::SweepSpec& spec, sweep::SweepPaths& paths) {
+  std::error_code code;
+  if (spec.working_folder.empty() || fs::equivalent(spec.working_folder, ".", code)) return;
+  paths.folder = fs::absolute(paths.folder).lexically_normal();
+  fs::current_path(spec.working_folder, code);
+  if (code) throw errno_error(code.value(), "enter", spec.working_folder);
 }
 
 std::string parameters_text(const sweep::SweepSpec& spec, const sweep::Trial& trial) {
@@ -169,25 +175,21 @@ void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
 std::vector<FieldInfo> sweep_fields() { return fields_of<sweep::SweepOptions>(); }
 
 int run_sweep(const Call& call, Console& console) {
-  sweep::SweepSpec spec = asked_spec(call);
+  const AskedSweep asked = asked_sweep(call);
+  sweep::SweepSpec spec = asked.spec;
   sweep::SweepPaths paths{spec.options.output};
-  if (spec.options.output.empty()) {
-    if (spec.options.resume)
-      throw Error(ErrorCode::invalid_option, "--resume needs the folder of the sweep",
-                  "name it with --output");
-    make_folders("sweeps");
-    paths.folder = record::default_name("sweep", "sweeps");
-    spec.options.output = paths.folder.string();
-  }
+  const bool is_named = !spec.options.output.empty();
+  if (!is_named && spec.options.resume)
+    throw Error(ErrorCode::invalid_option, "--resume needs the folder of the sweep", "name it with --output");
   std::error_code none;
-  const bool exists = std::filesystem::exists(paths.spec(), none);
-  if (exists || spec.options.resume) spec = continued(paths, call, spec);
-  check_command(spec);
+  const bool exists = is_named && fs::exists(paths.spec(), none);
+  if (exists || spec.options.resume) spec = continued(paths, asked);
+  check_sweep(spec);
+  if (!exists) check_new_sweep(spec);
   // Refuses what cannot be searched, before anything is written.
   const sweep::Search search(spec.space, spec.search());
   const int64_t width = search.width();
-  if (!exists && std::filesystem::exists(paths.folder, none) &&
-      !std::filesystem::is_empty(paths.folder, none))
+  if (is_named && !exists && has_other_files(paths))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
   check_reproducible(spec, console);
@@ -196,17 +198,21 @@ int run_sweep(const Call& call, Console& console) {
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
-  make_folders(paths.folder);
-  write_spec(paths, spec);
+  if (!is_named) {
+    paths.folder = make_numbered_folder();
+    spec.options.output = paths.folder.string();
+  }
+  const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    sweep::forget_requests(paths);
-    console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " +
-                  shell_word(paths.folder.string()) + " shows the trials\n");
+    sweep::prepare_shared_sweep(paths, spec);
+    console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
+                  " shows the trials\n");
     return 0;
   }
+  enter_working_folder(spec, paths);
 
   StopSignals signals("stopping: trials save what they have\n");
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string program = fs::read_symlink("/proc/self/exe").string();
   const sweep::SweepEnd end = sweep::run_sweep(paths, spec,
                                                {.lockstep = program,
                                                 .cores = usable_cores(),
@@ -232,13 +238,13 @@ int run_sweep(const Call& call, Console& console) {
       spec.trains() && kept > 0 && static_cast<int64_t>(table.rows.size()) > kept)
     console.print("the best " + std::to_string(kept) + " trials keep their weights (--keep-weights)\n");
   if (!end.is_complete) {
-    console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " +
-                 shell_word(paths.folder.string()) + "\n");
+    console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
+                 "\n");
     return signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
   }
   if (table.best() != nullptr)
-    console.print("best: trial " + std::to_string(table.best()->trial) + "; lockstep sweep best " +
-                  shell_word(paths.folder.string()) + " shows the command that trains it again\n");
+    console.print("best: trial " + std::to_string(table.best()->trial) + "; lockstep sweep best " + shown +
+                  " shows the command that trains it again\n");
   return table.best() != nullptr ? 0 : 1;
 }
 

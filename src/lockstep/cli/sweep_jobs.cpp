@@ -109,6 +109,17 @@ std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const swee
   return ids;
 }
 
+bool has_jobs_left(const sweep::SweepPaths& paths) {
+  const std::vector<std::string> ids = known_jobs(paths);
+  if (ids.empty()) return false;
+  const fs::path root = jobs::jobs_folder();
+  wake_local_queue(root);
+  return std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
+    std::error_code none;
+    return fs::exists(root / id, none) && !is_over(jobs::view_of({root / id}));
+  });
+}
+
 int run_sweep_runner(const Call& call, Console& console) {
   const sweep::SweepPaths paths{call.words.front()};
   sweep::SweepSpec spec = sweep::read_spec(paths);

@@ -18,4 +18,7 @@ int64_t jobs_of_sweep(const sweep::SweepSpec& spec);
 /// program.
 std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec);
 
+/// Whether one of the sweep's jobs waits or goes on. Lets jobs of this machine start that may.
+bool has_jobs_left(const sweep::SweepPaths& paths);
+
 }  // namespace lockstep::cli

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <csignal>
+#include <filesystem>
 #include <mutex>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/sweep_watch.h"
 #include "lockstep/cli/verbs.h"
@@ -100,6 +102,15 @@ void write_to(const std::string& file, const std::string& text, Console& console
   }
 }
 
+// Whether all trials have an end, so that jobs of the sweep have nothing to do.
+bool is_complete(const sweep::Table& table) {
+  const sweep::Search search(table.spec.space, table.spec.search());
+  return static_cast<int64_t>(table.rows.size()) >= search.count() &&
+         std::none_of(table.rows.begin(), table.rows.end(), [](const sweep::Row& row) {
+           return row.state == sweep::TrialState::waiting || row.state == sweep::TrialState::running;
+         });
+}
+
 int64_t trial_of(const std::string& word) {
   const auto number = parse_number<int64_t>(word);
   if (!number || *number < 0)
@@ -127,17 +138,18 @@ int run_sweep_watch(const Call& call, Console& console) {
   const SweepRows rows = rows_of(call);
   if (console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
     return watch_on_terminal({call.words.front()}, rows);
+  const sweep::SweepPaths paths{call.words.front()};
   StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   std::string shown;
   while (!signals.token().stop_requested()) {
-    const sweep::Table table = sweep::read_table({call.words.front()});
+    const sweep::Table table = sweep::read_table(paths);
     const std::string text = sweep_table_text(table, rows, console.table_width());
     if (text != shown) console.print(text + "\n");
     shown = text;
-    if (!table.is_going_on) return 0;
+    if (!table.is_going_on && (is_complete(table) || !has_jobs_left(paths))) return 0;
     never.wait_for(lock, signals.token(), kWatchInterval, [] { return false; });
   }
   return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
@@ -152,6 +164,10 @@ int run_sweep_best(const Call& call, Console& console) {
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
                fixed(*best->value, 4) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
+  const std::string& folder = table.spec.working_folder;
+  std::error_code none;
+  if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
+    console.note("run it in " + quote(folder) + "\n");
   console.print(command_text(table, *best) + "\n");
   return 0;
 }

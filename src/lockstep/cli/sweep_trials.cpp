@@ -65,8 +65,13 @@ class MemoryNeeds {
       one = one->is_number_float() ? key.erase(one) : std::next(one);
     const std::lock_guard lock(mutex_);  // held while it measures: others need the same number
     const auto [entry, is_new] = needs_.try_emplace(key.dump(), 0.0);
-    if (is_new) entry->second = train::memory_of_run(request, options);
-    return entry->second;
+    if (!is_new) return entry->second;
+    try {
+      return entry->second = train::memory_of_run(request, options);
+    } catch (...) {
+      needs_.erase(entry);  // the next trial may be measured
+      throw;
+    }
   }
 
  private:
@@ -101,20 +106,18 @@ class TrialThreads {
 
  private:
   void run(const sweep::TrialOrder& order, const std::stop_token& stop) {
-    int status = 0;
+    sweep::TrialAnswer answer{.id = order.id};
     try {
       train(order, stop);
     } catch (...) {
       const Error error = as_error(std::current_exception(), device::error_of);
       std::ofstream(order.output, std::ios::app) << failure_text(error);
-      status = exit_status(error.code());
+      answer.status = exit_status(error.code());
+      answer.code = name_of(error.code());
     }
     const std::lock_guard lock(mutex_);
-    const std::string line =
-        to_json(
-            sweep::TrialAnswer{.id = order.id, .status = status, .peak_memory = device::peak_memory_bytes()})
-            .dump() +
-        "\n";
+    answer.peak_memory = device::peak_memory_bytes();
+    const std::string line = to_json(answer).dump() + "\n";
     // If the sweep is gone, so is this process in a moment.
     [[maybe_unused]] const ssize_t sent = ::send(socket_, line.data(), line.size(), MSG_NOSIGNAL);
     ended_.push_back(order.id);

@@ -53,7 +53,7 @@ class Engine {
         log_reader_(paths),
         places_(paths, spec, options.lockstep, options.memory) {
     if (options.shared) claims_.emplace(paths.claims());
-    read_new_lines();
+    read_log();
   }
 
   SweepEnd run() {
@@ -68,11 +68,9 @@ class Engine {
       if (places_.running().empty() && !search_.next()) break;
       std::this_thread::sleep_for(options_.shared ? kSharedPoll : kPoll);
       const auto now = Clock::now();
-      int64_t used = 0;
-      for (const auto& [segment, trial] : places_.running()) used += trial.workers;
       const double free =
-          std::max(0.0, static_cast<double>(side_by_side_) -
-                            static_cast<double>(used) / static_cast<double>(spec_.options.workers));
+          std::max(0.0, static_cast<double>(side_by_side_) - static_cast<double>(places_.workers()) /
+                                                                 static_cast<double>(spec_.options.workers));
       idle_ += free * std::chrono::duration<double>(now - last).count();
       last = now;
       look_at_trials();
@@ -100,6 +98,15 @@ class Engine {
     return search;
   }
 
+  void read_log() {
+    read_new_lines();
+    if (!spec_.options.free) return;
+    // What such a search asks for depends on how many places it has: what has begun stays as it is.
+    for (const auto& [trial, words] : history_.begun) {
+      if (const auto point = spec_.space.point_of(words)) search_.keep_point(trial, *point);
+    }
+  }
+
   void read_new_lines() {
     for (const LogLine& line : log_reader_.read()) history_.take(line);
   }
@@ -108,36 +115,40 @@ class Engine {
   void tell_known() {
     while (true) {
       std::optional<Segment> next = search_.next();
-      if (spec_.options.free) next = first_known_under_way();
+      if (spec_.options.free) next = history_.first_of(search_.under_way());
       if (!next || !history_.known.contains(*next)) return;
-      check_parameters(next->trial);
-      if (!history_.known.contains(*next)) return;
+      if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
       search_.tell(*next, history_.known.at(*next));
       drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
   }
 
-  std::optional<Segment> first_known_under_way() {
-    const std::vector<Segment> under_way = search_.under_way();
-    for (const Segment& segment : history_.order) {
-      if (std::find(under_way.begin(), under_way.end(), segment) != under_way.end()) return segment;
+  // A trial that was started again may have another result, so that later ones are others, too: they begin
+  // anew. Another build or processor may also choose another point, in the last digits or altogether. Returns
+  // false if another program has claimed the trial.
+  bool settle_parameters(const Segment& segment) {
+    const int64_t trial = segment.trial;
+    if (has_parameters_of_search(trial)) return true;
+    if (!history_.has_restarts)
+      throw Error(ErrorCode::invalid_option,
+                  "trial " + std::to_string(trial) + " was made with " + join(history_.begun[trial], " ") +
+                      ", but this search gives " + join(words_of(trial), " "),
+                  "go on with the program and on the kind of processor that began the sweep");
+    if (claims_) {
+      if (claims_->take(segment) == Claim::other) return false;
+      read_new_lines();  // another program may have let it begin anew
     }
-    return std::nullopt;
+    if (!has_parameters_of_search(trial)) {
+      restart_trial(paths_, log_, trial);
+      history_.forget(trial);
+    }
+    release(segment);
+    return true;
   }
 
-  // A trial that was started again may have another result, so that later ones are others, too: they begin
-  // anew. Another build or processor may also choose another point, in the last digits or altogether.
-  void check_parameters(int64_t trial) {
+  bool has_parameters_of_search(int64_t trial) const {
     const auto begun = history_.begun.find(trial);
-    if (begun == history_.begun.end() || begun->second == words_of(trial)) return;
-    if (history_.has_restarts) {
-      restart_trial(paths_, log_, trial);
-      return history_.forget(trial);
-    }
-    throw Error(ErrorCode::invalid_option,
-                "trial " + std::to_string(trial) + " was made with " + join(begun->second, " ") +
-                    ", but this search gives " + join(words_of(trial), " "),
-                "go on with the program and on the kind of processor that began the sweep");
+    return begun == history_.begun.end() || begun->second == words_of(trial);
   }
 
   std::vector<std::string> words_of(int64_t trial) const {
@@ -152,8 +163,9 @@ class Engine {
 
   void end_early_trials() {
     for (const Trial& trial : search_.trials()) {
-      if (trial.state != TrialState::early || !history_.early.insert(trial.number).second) continue;
-      log_.write({.kind = LogKind::early, .trial = trial.number});
+      if (trial.state != TrialState::early || history_.ended_early(trial)) continue;
+      history_.early[trial.number] = trial.step;
+      log_.write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
       say(trial, "");
       drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
@@ -163,8 +175,7 @@ class Engine {
     for (const Segment& segment : search_.under_way()) {
       if (static_cast<int64_t>(places_.running().size()) >= side_by_side_) return;
       if (places_.running().contains(segment) || history_.known.contains(segment)) continue;
-      check_parameters(segment.trial);
-      if (claim(segment)) start(segment);
+      if (settle_parameters(segment) && claim(segment)) start(segment);
     }
   }
 
@@ -206,11 +217,9 @@ class Engine {
   }
 
   void start(const Segment& segment) {
-    if (history_.begun.try_emplace(segment.trial, words_of(segment.trial)).second)
-      log_.write({.kind = LogKind::begin,
-                  .trial = segment.trial,
-                  .until = segment.until,
-                  .parameters = words_of(segment.trial)});
+    const std::vector<std::string> words = words_of(segment.trial);
+    history_.begun[segment.trial] = words;
+    log_.write({.kind = LogKind::begin, .trial = segment.trial, .until = segment.until, .parameters = words});
     const auto more = workers_of_.find(segment);
     const bool was_lost = history_.losses[segment.trial] > 0;  // it may be what ends others of its process
     places_.start({.segment = segment,
@@ -229,7 +238,9 @@ class Engine {
     const Segment& segment = ended.segment;
     // A program that a person has stopped gives what it has printed until then.
     const bool by_hand = !spec_.trains() && stopped_by_hand_.contains(segment.trial);
-    TrialResult result = result_of(paths_, spec_, segment, by_hand ? launch::End{0} : ended.end);
+    EndedTrial judged = ended;
+    if (by_hand) judged.end = launch::End{0};
+    TrialResult result = result_of(paths_, spec_, judged);
     if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
     if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed))
       return release(segment);
@@ -280,7 +291,7 @@ class Engine {
     search_ = Search(spec_.space, search_options());
     history_ = {};
     log_reader_ = LogReader(paths_);
-    read_new_lines();
+    read_log();
     dropped_.erase(trial);
     stopped_by_hand_.erase(trial);
     is_stopping_ = false;
@@ -368,20 +379,16 @@ class Engine {
 
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options) {
   make_folders(paths.folder);
-  const auto refuse = [&] {
-    throw Error(ErrorCode::invalid_option,
-                "another program works on the sweep " + quote(paths.folder.string()),
-                "lockstep sweep watch " + paths.folder.string() + " shows it");
-  };
   if (options.shared) {
     make_folders(paths.runners());
     const auto lock = jobs::FileLock::take(paths.runners() / random_hex(8));
-    if (jobs::is_held(paths.lock())) refuse();
+    if (jobs::is_held(paths.lock())) refuse_second_program(paths);
     return Engine(paths, spec, options).run();
   }
   const auto lock = jobs::FileLock::try_take(paths.lock());
-  if (!lock || is_shared_now(paths)) refuse();
+  if (!lock || is_shared_now(paths)) refuse_second_program(paths);
   forget_requests(paths);
+  write_spec(paths, spec);
   return Engine(paths, spec, options).run();
 }
 

@@ -11,9 +11,9 @@
 namespace lockstep::sweep {
 
 struct EngineOptions {
-  std::string lockstep;  ///< the program lockstep, for trials that train
-  int64_t cores = 1;     ///< that trials may use
-  int64_t memory = 0;    ///< bytes that trials on threads may use together; 0: most of what is free
+  std::string lockstep{};  ///< the program lockstep, for trials that train
+  int64_t cores = 1;       ///< that trials may use
+  int64_t memory = 0;      ///< bytes that trials on threads may use together; 0: most of what is free
   /// Several programs work on the sweep, also on machines that share its disk: each trains other trials.
   bool shared = false;
   std::stop_token stop{};
@@ -33,13 +33,16 @@ struct SweepEnd {
 /// The words that train a trial; without the output folder and what only affects where it runs.
 std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters);
 
-/// Makes or continues the sweep in this folder. The folder's lock is held meanwhile; call it on a thread that
-/// lives as long, for trials end with it. Throws invalid_option if another program works on the sweep, but
-/// for those with EngineOptions::shared on both sides.
+/// Makes or continues the sweep in this folder, and writes its spec, unless EngineOptions::shared. The
+/// folder's lock is held meanwhile; call it on a thread that lives as long, for trials end with it. Throws
+/// invalid_option if another program works on the sweep, but for those with EngineOptions::shared on both
+/// sides; nothing has changed then.
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options);
 
-/// Removes what earlier programs were asked for. Programs that share a sweep do not do it themselves.
-void forget_requests(const SweepPaths& paths);
+/// Makes or continues a sweep for programs that share it: writes its spec, and removes what earlier ones were
+/// asked for. Throws invalid_option, before it writes, if a program works on the sweep that does not share
+/// it.
+void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec);
 
 /// Forgets what became of a trial; it begins anew when the sweep goes on, and so do those later ones that get
 /// other parameters because of its result. The caller holds the sweep's lock.

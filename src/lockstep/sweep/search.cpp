@@ -122,7 +122,9 @@ bool Search::begin_trial() {
   const auto number = static_cast<int64_t>(trials_.size());
   if (number >= count_) return false;
   Trial trial{.number = number, .total_steps = options_.total_steps};
-  trial.point = sampler_->suggest(number, observations_before(number));
+  const auto kept = kept_points_.find(number);
+  trial.point =
+      kept != kept_points_.end() ? kept->second : sampler_->suggest(number, observations_before(number));
   trials_.push_back(std::move(trial));
   give_out(trials_.back());
   return true;

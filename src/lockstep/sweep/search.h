@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/sweep/sampler.h"
@@ -99,6 +100,9 @@ class Search {
 
   void tell(const Segment& segment, const Outcome& outcome);
 
+  /// The point of a trial that has not begun yet, instead of the sampler's.
+  void keep_point(int64_t trial, Point point) { kept_points_[trial] = std::move(point); }
+
   const std::vector<Trial>& trials() const { return trials_; }
   /// The best trial that has a result; those that were trained in full count before others.
   const Trial* best() const;
@@ -130,6 +134,7 @@ class Search {
   SearchOptions options_;
   std::unique_ptr<Sampler> sampler_;
   int64_t count_ = 0;
+  std::map<int64_t, Point> kept_points_;
   std::vector<Trial> trials_;
   std::vector<Flight> flights_;
   double now_ = 0;

@@ -182,6 +182,30 @@ Assignment Space::assignment(const Point& point) const {
   return assignment;
 }
 
+std::optional<Point> Space::point_of(const std::vector<std::string>& words) const {
+  Point point(size(), kAbsent);
+  for (const std::string& word : words) {
+    const std::string name = word.substr(0, word.find('=')), text = word.substr(name.size());
+    const auto parameter = std::find_if(parameters_.begin(), parameters_.end(),
+                                        [&](const Parameter& one) { return one.name == name; });
+    if (parameter == parameters_.end() || text.empty()) return std::nullopt;
+    double& value = point[static_cast<size_t>(parameter - parameters_.begin())];
+    if (parameter->is_number()) {
+      const auto number = parse_number<double>(text.substr(1));
+      if (!number || !(parameter->low <= *number && *number <= parameter->high)) return std::nullopt;
+      value = *number;
+    } else {
+      const auto choice = std::find(parameter->choices.begin(), parameter->choices.end(), text.substr(1));
+      if (choice == parameter->choices.end()) return std::nullopt;
+      value = static_cast<double>(choice - parameter->choices.begin());
+    }
+  }
+  for (size_t i = 0; i < size(); ++i) {
+    if (counts(i, point) == std::isnan(point[i])) return std::nullopt;
+  }
+  return point;
+}
+
 Json Space::to_json() const {
   Json json = Json::object();
   for (const Parameter& parameter : parameters_) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,9 @@ class Space {
 
   /// The values that count, as text. The text of a number reads back as the same number.
   Assignment assignment(const Point& point) const;
+
+  /// The point whose assignment these words, NAME=VALUE, are. Nothing if they are of another space.
+  std::optional<Point> point_of(const std::vector<std::string>& words) const;
 
   /// {"learning-rate": "0.001..0.1:log", ...}
   Json to_json() const;

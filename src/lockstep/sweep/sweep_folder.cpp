@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -45,15 +46,34 @@ struct Note {
   };
 };
 
+void check(const Note&) {}
+
+// What no segment ends with; a search that is told of it does not end.
+void check(const LogLine& line) {
+  if (line.kind != LogKind::outcome || !line.state) return;
+  const std::string state = enum_names(*line.state)[static_cast<size_t>(*line.state)];
+  if (*line.state == TrialState::running || *line.state == TrialState::early)
+    throw Error(ErrorCode::corrupt_data, "the state " + quote(state) + " is no outcome");
+  if (*line.state == TrialState::waiting && line.until <= 0)
+    throw Error(ErrorCode::corrupt_data, "the outcome " + quote(state) +
+                                             " needs the steps until which the trial was trained, not " +
+                                             std::to_string(line.until));
+}
+
+// The first line of the text has the number `before` + 1 in the file.
 template <Described T>
-std::vector<T> parsed_lines(std::string_view text, const std::filesystem::path& file) {
+std::vector<T> parsed_lines(std::string_view text, const std::filesystem::path& file, int64_t before = 0) {
   std::vector<T> values;
   for (const std::string_view line : lines_of(text)) {
     try {
       read_json(record::known_part<T>(parse_json(line)), values.emplace_back(), "");
+      check(values.back());
     } catch (const std::exception& error) {
-      throw Error(ErrorCode::corrupt_data, quote(file.string()) + " is damaged: line " +
-                                               std::to_string(values.size()) + ": " + error.what());
+      throw Error(
+          ErrorCode::corrupt_data,
+          quote(file.string()) + " is damaged: line " +
+              std::to_string(before + static_cast<int64_t>(values.size())) + ": " + error.what(),
+          "delete that line while no program works on the sweep; what it says is then found again or lost");
     }
   }
   return values;
@@ -66,7 +86,21 @@ std::vector<T> read_lines(const std::filesystem::path& file) {
   return parsed_lines<T>(read_file(file, kMostBytes), file);
 }
 
+// A writer that was killed, or a full disk, may have left an incomplete last line, which would spoil the
+// next.
+void cut_incomplete_line(const OpenFile& file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw errno_error(errno, "look at", file.path().string());
+  char last = '\n';
+  if (status.st_size == 0 || (file.read_at(status.st_size - 1, {&last, 1}) == 1 && last == '\n')) return;
+  const std::string text = read_file(file.path(), kMostBytes);
+  const auto complete = static_cast<off_t>(text.rfind('\n') + 1);  // npos + 1 is 0
+  if (::ftruncate(file.get(), complete) != 0) throw errno_error(errno, "cut", file.path().string());
+}
+
+// The caller holds the lock of the log. The file can be read, too.
 void append_line(OpenFile& file, const Json& json) {
+  cut_incomplete_line(file);
   file.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -93,6 +127,9 @@ void apply(const LogLine& line, Row& row) {
       break;
     case LogKind::early:
       row.state = TrialState::early;
+      row.weights_hash.clear();  // of its full length, if another search had trained it that far
+      if (line.value) row.value = line.value;
+      if (line.step) row.step = *line.step;
       break;
     case LogKind::restart:
       row = {.trial = row.trial, .parameters = row.parameters};
@@ -204,27 +241,21 @@ std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& ask
 std::vector<LogLine> read_log(const SweepPaths& paths) { return read_lines<LogLine>(paths.log()); }
 
 std::vector<LogLine> LogReader::read() {
-  std::vector<LogLine> lines;
   std::error_code none;
   const auto size = std::filesystem::file_size(file_, none);
-  if (none || static_cast<int64_t>(size) <= offset_) return lines;
+  if (none || static_cast<int64_t>(size) <= offset_) return {};
   const OpenFile opened(file_, O_RDONLY);
   std::string text(static_cast<size_t>(static_cast<int64_t>(size) - offset_), '\0');
   text.resize(opened.read_at(offset_, text));
   text.resize(text.rfind('\n') + 1);
   offset_ += static_cast<int64_t>(text.size());
-  return parsed_lines<LogLine>(text, file_);
+  std::vector<LogLine> lines = parsed_lines<LogLine>(text, file_, lines_);
+  lines_ += static_cast<int64_t>(lines.size());
+  return lines;
 }
 
 LogWriter::LogWriter(const SweepPaths& paths)
-    : lock_(paths.log_lock()), file_(paths.log(), O_RDWR | O_CREAT | O_APPEND) {
-  const auto lock = jobs::FileLock::take(lock_);
-  const std::string text = read_file(paths.log(), kMostBytes);
-  const size_t end = text.rfind('\n');
-  const auto complete = static_cast<off_t>(end == std::string::npos ? 0 : end + 1);
-  if (static_cast<size_t>(complete) < text.size() && ::ftruncate(file_.get(), complete) != 0)
-    throw errno_error(errno, "cut", paths.log().string());
-}
+    : lock_(paths.log_lock()), file_(paths.log(), O_RDWR | O_CREAT | O_APPEND) {}
 
 void LogWriter::write(LogLine line) {
   line.time = now_seconds();
@@ -314,7 +345,8 @@ void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
   if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
     throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial),
                 "lockstep sweep show " + paths.folder.string() + " lists them");
-  OpenFile file(paths.notes(), O_WRONLY | O_CREAT | O_APPEND);
+  const auto lock = jobs::FileLock::take(paths.log_lock());
+  OpenFile file(paths.notes(), O_RDWR | O_CREAT | O_APPEND);
   append_line(file, lockstep::to_json(Note{trial, text}));
   file.close();
 }

@@ -105,10 +105,11 @@ class LogReader {
  private:
   std::filesystem::path file_;
   int64_t offset_ = 0;
+  int64_t lines_ = 0;  // before it
 };
 
 /// Appends to log.jsonl, also beside other programs. An incomplete last line, which a killed writer left, is
-/// cut off first.
+/// cut off before each line.
 class LogWriter {
  public:
   explicit LogWriter(const SweepPaths& paths);

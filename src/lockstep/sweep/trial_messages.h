@@ -26,10 +26,12 @@ struct TrialOrder {
 struct TrialAnswer {
   int64_t id = 0;
   int64_t status = 0;       ///< as the exit status of the command
+  std::string code{};       ///< of the error with which it ended, as name_of(ErrorCode)
   int64_t peak_memory = 0;  ///< bytes, of the process until now
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("id", self.id, "");
     field("status", self.status, "");
+    field("code", self.code, "");
     field("peak_memory", self.peak_memory, "");
   };
 };

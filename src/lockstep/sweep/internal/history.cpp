@@ -1,5 +1,7 @@
 #include "lockstep/sweep/internal/history.h"
 
+#include <algorithm>
+
 namespace lockstep::sweep {
 
 void History::take(const LogLine& line) {
@@ -8,14 +10,27 @@ void History::take(const LogLine& line) {
   } else if (line.kind == LogKind::outcome) {
     add({line.trial, line.until}, outcome_of(line));
   } else if (line.kind == LogKind::early) {
-    early.insert(line.trial);
+    early[line.trial] = line.step;
   } else if (line.kind == LogKind::restart) {
     forget(line.trial);
     has_restarts = true;
   }
 }
 
+bool History::ended_early(const Trial& trial) const {
+  const auto ended = early.find(trial.number);
+  return ended != early.end() && (!ended->second || *ended->second == trial.step);
+}
+
+std::optional<Segment> History::first_of(const std::vector<Segment>& segments) const {
+  for (const Segment& segment : order) {
+    if (std::find(segments.begin(), segments.end(), segment) != segments.end()) return segment;
+  }
+  return std::nullopt;
+}
+
 void History::add(const Segment& segment, const Outcome& outcome) {
+  early.erase(segment.trial);  // it went on
   if (!known.contains(segment)) order.push_back(segment);
   known[segment] = outcome;
 }

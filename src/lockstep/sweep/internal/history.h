@@ -2,7 +2,7 @@
 #pragma once
 
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,11 +14,16 @@ struct History {
   std::map<Segment, Outcome> known{};
   std::vector<Segment> order{};                         ///< of known, as they came
   std::map<int64_t, std::vector<std::string>> begun{};  ///< trials with their parameters, NAME=VALUE
-  std::set<int64_t> early{};                            ///< trials that the stop rule has ended
+  /// Trials that the stop rule has ended, and after which step; nothing: the log does not say it.
+  std::map<int64_t, std::optional<int64_t>> early{};
   std::map<int64_t, int64_t> losses{};  ///< how often a trial was lost since this program began
   bool has_restarts = false;
 
   void take(const LogLine& line);
+  /// Whether the log says that the stop rule has ended the trial where it is.
+  bool ended_early(const Trial& trial) const;
+  /// The one of these segments that became known first.
+  std::optional<Segment> first_of(const std::vector<Segment>& segments) const;
   void add(const Segment& segment, const Outcome& outcome);
   /// All about a trial.
   void forget(int64_t trial);

@@ -68,4 +68,16 @@ void forget_requests(const SweepPaths& paths) {
   fs::remove_all(paths.requests(), none);
 }
 
+void refuse_second_program(const SweepPaths& paths) {
+  throw Error(ErrorCode::invalid_option, "another program works on the sweep " + quote(paths.folder.string()),
+              "lockstep sweep watch " + paths.folder.string() + " shows it");
+}
+
+void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
+  if (jobs::is_held(paths.lock())) refuse_second_program(paths);
+  make_folders(paths.folder);
+  forget_requests(paths);
+  write_spec(paths, spec);
+}
+
 }  // namespace lockstep::sweep

@@ -21,4 +21,9 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths);
 /// Throws not_found if no program works on the sweep.
 void make_request(const SweepPaths& paths, const SweepRequest& request);
 
+/// What earlier programs were asked for.
+void forget_requests(const SweepPaths& paths);
+
+[[noreturn]] void refuse_second_program(const SweepPaths& paths);
+
 }  // namespace lockstep::sweep

@@ -51,8 +51,8 @@ void TrialHost::send(const TrialOrder& order) {
   }
 }
 
-std::vector<std::pair<int64_t, launch::End>> TrialHost::ends() {
-  std::vector<std::pair<int64_t, launch::End>> ended;
+std::vector<HostedEnd> TrialHost::ends() {
+  std::vector<HostedEnd> ended;
   if (process_ < 0) return ended;
   const auto end = launch::try_wait_for_end(process_);  // first: what it sent before is read below
   launch::read_available(socket_.get(), [&](std::string_view piece) { unread_ += piece; });
@@ -61,10 +61,10 @@ std::vector<std::pair<int64_t, launch::End>> TrialHost::ends() {
     read_json(parse_json(unread_.substr(0, at)), answer, "an answer of the process for trials");
     peak_memory_ = std::max(peak_memory_, answer.peak_memory);
     std::erase(trained_, answer.id);
-    ended.emplace_back(answer.id, launch::End{static_cast<int>(answer.status) << 8});
+    ended.push_back({answer.id, launch::End{static_cast<int>(answer.status) << 8}, answer.code});
   }
   if (!end) return ended;
-  for (const int64_t id : trained_) ended.emplace_back(id, *end);
+  for (const int64_t id : trained_) ended.push_back({id, *end, {}});
   close();
   return ended;
 }

@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -13,6 +12,12 @@
 #include "lockstep/sweep/trial_messages.h"
 
 namespace lockstep::sweep {
+
+struct HostedEnd {
+  int64_t id = 0;
+  launch::End end{};
+  std::string code{};  ///< of its error; empty if its process has died
+};
 
 /// One thread. The process is started with the first trial, and ends with the thread that starts it.
 class TrialHost {
@@ -29,7 +34,7 @@ class TrialHost {
   void stop(int64_t id);
   /// Trials that have ended since the last call. If the process has died, all trials that it trained have
   /// ended as it did; the next start makes another one.
-  std::vector<std::pair<int64_t, launch::End>> ends();
+  std::vector<HostedEnd> ends();
   void kill();
 
   int64_t peak_memory() const { return peak_memory_; }

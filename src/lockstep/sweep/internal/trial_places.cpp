@@ -22,28 +22,34 @@ void TrialPlaces::start(const TrialStart& trial, bool alone) {
   running_[trial.segment] = running;
 }
 
-EndedTrial TrialPlaces::ended(const Segment& segment, const launch::End& end) {
+EndedTrial TrialPlaces::ended(const Segment& segment, const HostedEnd& end) {
   const auto running = running_.extract(segment).mapped();
   return {.segment = segment,
-          .end = end,
+          .end = end.end,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - running.start).count(),
-          .was_alone = running.process >= 0};
+          .code = end.code};
 }
 
 std::vector<EndedTrial> TrialPlaces::take_ended() {
-  std::vector<std::pair<Segment, launch::End>> ends;
+  std::vector<std::pair<Segment, HostedEnd>> ends;
   for (const auto& [segment, running] : running_) {
     if (running.process < 0) continue;
-    if (const auto end = launch::try_wait_for_end(running.process)) ends.emplace_back(segment, *end);
+    if (const auto end = launch::try_wait_for_end(running.process)) ends.push_back({segment, {.end = *end}});
   }
-  for (const auto& [id, end] : host_.ends()) {
+  for (const HostedEnd& end : host_.ends()) {
     const auto one = std::find_if(running_.begin(), running_.end(),
-                                  [&](const auto& running) { return running.second.id == id; });
+                                  [&](const auto& running) { return running.second.id == end.id; });
     if (one != running_.end()) ends.emplace_back(one->first, end);
   }
   std::vector<EndedTrial> list;
   for (const auto& [segment, end] : ends) list.push_back(ended(segment, end));
   return list;
+}
+
+int64_t TrialPlaces::workers() const {
+  int64_t workers = 0;
+  for (const auto& [segment, trial] : running_) workers += trial.workers;
+  return workers;
 }
 
 void TrialPlaces::stop(const Segment& segment) {

@@ -23,7 +23,7 @@ struct EndedTrial {
   Segment segment{};
   launch::End end{};
   double seconds = 0;
-  bool was_alone = true;  ///< in its process
+  std::string code{};  ///< of the error with which it ended, if a process with other trials has told it
 };
 
 /// One thread, with which the trials end.
@@ -34,6 +34,7 @@ class TrialPlaces {
   /// alone: as a process of its own, whatever the sweep asks for.
   void start(const TrialStart& trial, bool alone);
   const std::map<Segment, RunningTrial>& running() const { return running_; }
+  int64_t workers() const;  ///< of the running trials
   std::vector<EndedTrial> take_ended();
 
   /// Asks a trial to stop; one that trains saves a checkpoint first.
@@ -43,7 +44,7 @@ class TrialPlaces {
   int64_t peak_memory() const { return host_.peak_memory(); }
 
  private:
-  EndedTrial ended(const Segment& segment, const launch::End& end);
+  EndedTrial ended(const Segment& segment, const HostedEnd& end);
 
   SweepPaths paths_;
   SweepSpec spec_;

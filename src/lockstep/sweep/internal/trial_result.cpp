@@ -53,11 +53,11 @@ std::optional<double> metric_of(const record::RunSummary& summary, const std::fi
   return std::nullopt;
 }
 
-// Whether another try would end the same way.
-bool is_repeatable(const std::filesystem::path& folder, int status) {
+// Whether another try would end the same way. The code is that of its error, if it is known; a full disk or
+// too little memory may end a trial before it has a run folder, which would say it.
+bool is_repeatable(const std::filesystem::path& folder, int status, std::string code) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) return true;
-  if (!record::holds_run(folder)) return WIFEXITED(status);
-  std::string code;
+  if (!record::holds_run(folder)) return !is_passing(code);
   try {
     for (const record::Event& event : record::read_events(folder)) {
       if (event.kind == "failed") code = record::text(event, "code");
@@ -75,17 +75,18 @@ Outcome failure(const record::RunSummary& summary, std::string error) {
           .error = std::move(error)};
 }
 
-TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial,
                                int status) {
+  const Segment& segment = trial.segment;
   const std::filesystem::path folder = paths.trial(segment.trial);
   const std::string how = "the trial " + launch::text_of_status(status);
   TrialResult result;
   if (!record::holds_run(folder)) {
     const std::string error = error_in(last_output(paths.output(segment.trial)));
-    if (is_repeatable(folder, status)) {
+    if (is_repeatable(folder, status, trial.code)) {
       result.outcome = failure({}, error);
     } else {
-      result.lost = how;
+      result.lost = WIFEXITED(status) && !error.empty() ? error : how;
     }
     return result;
   }
@@ -98,17 +99,20 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
     const auto value = metric_of(summary, folder, spec.metric());
     const auto run = record::read_result(folder);
     const bool by_hand = ended && run && run->reason == "request";
-    result.outcome = Outcome{.state = paused    ? TrialState::waiting
-                                      : by_hand ? TrialState::stopped
-                                                : TrialState::ended,
-                             .value = value.value_or(kAbsent),
-                             .step = summary.step.value_or(0),
-                             .total_steps = summary.total_steps.value_or(0),
-                             .error = value     ? ""
-                                      : by_hand ? "it was stopped before it had a " + spec.metric()
-                                                : "it has no " + spec.metric()};
+    result.outcome =
+        Outcome{.state = paused    ? TrialState::waiting
+                         : by_hand ? TrialState::stopped
+                                   : TrialState::ended,
+                .value = value.value_or(kAbsent),
+                .step = summary.step.value_or(0),
+                .total_steps = summary.total_steps.value_or(0),
+                .error = value     ? ""
+                         : by_hand ? "it was stopped before it had a " + spec.metric()
+                         : paused  ? "it has no " + spec.metric() + " at step " +
+                                        std::to_string(segment.until) + ": it was not validated until then"
+                                  : "it has no " + spec.metric()};
     if (run && ended) result.weights_hash = run->weights_hash;
-  } else if (summary.state == record::RunState::failed && is_repeatable(folder, status)) {
+  } else if (summary.state == record::RunState::failed && is_repeatable(folder, status, {})) {
     result.outcome = failure(summary, summary.reason);
   } else {
     result.lost = summary.state == record::RunState::failed ? summary.reason : how;
@@ -161,11 +165,10 @@ std::optional<double> named_value(std::string_view output, std::string_view name
   return value;
 }
 
-TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
-                      const launch::End& end) {
-  const int status = end.status.value_or(SIGKILL);
-  return spec.trains() ? result_of_training(paths, spec, segment, status)
-                       : result_of_program(paths, spec, segment, status);
+TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
+  const int status = trial.end.status.value_or(SIGKILL);
+  return spec.trains() ? result_of_training(paths, spec, trial, status)
+                       : result_of_program(paths, spec, trial.segment, status);
 }
 
 LogLine line_of(const Segment& segment, const TrialResult& result) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/launch/process.h"
+#include "lockstep/sweep/internal/trial_places.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::sweep {
@@ -16,8 +16,7 @@ struct TrialResult {
   std::string weights_hash{};
 };
 
-TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
-                      const launch::End& end);
+TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial);
 
 /// The line of the log that says it; the result has an outcome.
 LogLine line_of(const Segment& segment, const TrialResult& result);

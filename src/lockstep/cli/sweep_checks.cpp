@@ -1,0 +1,163 @@
+#include "lockstep/cli/sweep_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
+#include "lockstep/cli/verbs.h"
+
+namespace lockstep::cli {
+namespace {
+
+using sweep::Parameter;
+using sweep::StopRule;
+
+// Options of a trial that the sweep sets itself.
+constexpr std::array kSetBySweep{"output", "resume", "pause-after-step", "workers"};
+
+// The last value of an option in the words of train; nothing if it is not there.
+std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option) {
+  std::optional<std::string> value;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(option + "=")) value = words[i].substr(option.size() + 1);
+    if (words[i] == option) value = i + 1 < words.size() ? words[i + 1] : "";
+  }
+  return value;
+}
+
+bool is_searched(const sweep::SweepSpec& spec, const std::string& name) {
+  const std::vector<Parameter>& all = spec.space.parameters();
+  return std::any_of(all.begin(), all.end(), [&](const Parameter& one) { return one.name == name; });
+}
+
+std::string stop_rule_text(const sweep::SweepSpec& spec) {
+  return "--stop-rule " + field_text(spec.options, "stop-rule");
+}
+
+void check_parameters(const sweep::SweepSpec& spec) {
+  const std::vector<FieldInfo> fields = train_fields();
+  std::vector<std::string> names;
+  for (const FieldInfo& field : fields) names.push_back(field.name);
+  for (const Parameter& parameter : spec.space.parameters()) {
+    const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) {
+      return one.is_option("--" + parameter.name);
+    });
+    if (field == fields.end())
+      throw Error(ErrorCode::invalid_option, "train has no option --" + parameter.name + " to search",
+                  did_you_mean(parameter.name, names));
+    for (const std::string& choice : parameter.choices) field->check(choice);
+    if (!parameter.is_number()) continue;
+    field->check(text_of(parameter, parameter.low));
+    field->check(text_of(parameter, parameter.high));
+  }
+}
+
+void check_metric(const sweep::SweepSpec& spec) {
+  const std::vector<std::string> known{"best_accuracy", "accuracy", "loss", "test_accuracy", "result"};
+  const std::string metric = spec.metric();
+  if (std::find(known.begin(), known.end(), metric) == known.end())
+    throw Error(ErrorCode::invalid_option, "train has no metric " + quote(metric),
+                nearest(metric, known).empty() ? "use best_accuracy, accuracy, loss or test_accuracy"
+                                               : did_you_mean(metric, known));
+  if (metric != "test_accuracy") return;
+  if (spec.options.stop_rule != StopRule::none)
+    throw Error(ErrorCode::invalid_option,
+                "--metric test_accuracy cannot be used with " + stop_rule_text(spec),
+                "a trial that is paused at a rung has not been tested; use best_accuracy, accuracy or loss");
+  if (!value_in(spec.command, "--test") && !is_searched(spec, "test"))
+    throw Error(ErrorCode::invalid_option, "--metric test_accuracy needs test data",
+                "name its folder with --test behind train");
+}
+
+// A trial is judged at a rung by its validations until then.
+void check_rungs(const sweep::SweepSpec& spec) {
+  if (spec.options.stop_rule == StopRule::none) return;
+  if (is_searched(spec, "validate-every"))
+    throw Error(ErrorCode::invalid_option,
+                "parameter \"validate-every\" cannot be searched with " + stop_rule_text(spec),
+                "a trial is judged by its validation at the first rung, which --first-rung sets");
+  const auto every = parse_number<int64_t>(value_in(spec.command, "--validate-every").value_or(""));
+  if (every && *every > spec.options.first_rung)
+    throw Error(ErrorCode::invalid_option,
+                "--validate-every " + std::to_string(*every) + " is after the first rung, at step " +
+                    std::to_string(spec.options.first_rung),
+                "a trial that was not validated cannot be judged there: leave --validate-every out, or give "
+                "at most the steps of --first-rung");
+}
+
+void check_placeholders(const sweep::SweepSpec& spec) {
+  for (const Parameter& parameter : spec.space.parameters()) {
+    const std::string place = "{" + parameter.name + "}";
+    const bool is_used = std::any_of(spec.command.begin(), spec.command.end(), [&](const std::string& word) {
+      return word.find(place) != std::string::npos;
+    });
+    if (is_used && !parameter.when.empty())
+      throw Error(ErrorCode::invalid_option,
+                  "parameter " + quote(parameter.name) + " counts only for some values of " +
+                      quote(parameter.when) + ", so " + place + " has no value in other trials",
+                  "use {parameters}, a file with the values that count, or search it without :when");
+  }
+}
+
+}  // namespace
+
+int64_t memory_of(const sweep::SweepSpec& spec) {
+  if (spec.options.memory.empty()) return 0;
+  const auto bytes = parse_bytes(spec.options.memory);
+  if (!bytes)
+    throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(spec.options.memory),
+                "give a size such as 4G or 500M");
+  return *bytes;
+}
+
+void check_sweep(const sweep::SweepSpec& spec) {
+  if (spec.command.empty())
+    throw Error(ErrorCode::invalid_option, "the sweep has no command",
+                "write it after --, as in lockstep sweep --learning-rate 0.001..0.1:log -- train FOLDER");
+  (void)memory_of(spec);
+  std::error_code none;
+  if (!spec.working_folder.empty() && !std::filesystem::is_directory(spec.working_folder, none))
+    throw Error(ErrorCode::not_found,
+                "the working folder of the sweep's trials, " + quote(spec.working_folder) + ", is not there",
+                "make it again, or name another one as \"working_folder\" in the sweep's sweep.json");
+  if (spec.options.free && !spec.options.profile.empty())
+    throw Error(ErrorCode::invalid_option, "--free cannot be used with --profile",
+                "each job decides what is next, and they agree because the search does not depend on time");
+  if (!spec.trains()) {
+    if (spec.options.trials_as == sweep::TrialsAs::threads)
+      throw Error(ErrorCode::invalid_option, "--trials-as threads is only for train",
+                  "another program is a process for each trial");
+    return;
+  }
+  for (const std::string name : kSetBySweep) {
+    if (value_in(spec.command, "--" + name))
+      throw Error(ErrorCode::invalid_option, "the command of a sweep cannot have --" + name,
+                  "the sweep sets it for each trial");
+  }
+  check_parameters(spec);
+}
+
+void check_new_sweep(const sweep::SweepSpec& spec) {
+  if (!spec.trains()) {
+    if (spec.options.stop_rule != StopRule::none)
+      throw Error(ErrorCode::invalid_option, stop_rule_text(spec) + " is only for train",
+                  "another program cannot be paused at a rung");
+    check_placeholders(spec);
+    return;
+  }
+  for (const std::string name : kSetBySweep) {
+    if (is_searched(spec, name))
+      throw Error(ErrorCode::invalid_option, "parameter " + quote(name) + " cannot be searched",
+                  "the sweep sets --" + name + " for each trial");
+  }
+  check_metric(spec);
+  check_rungs(spec);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,84 @@
+#include "lockstep/cli/sweep_checks.h"
+
+#include <gmock/gmock.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cli {
+namespace {
+
+using testing::HasSubstr;
+
+struct Asked {
+  std::vector<std::string> command{"train", "data"};
+  std::string searched = "learning-rate";
+  std::string values = "0.001..0.1:log";
+  std::string metric{};
+  sweep::StopRule stop_rule = sweep::StopRule::none;
+};
+
+std::string refusal_of(const Asked& asked) {
+  sweep::SweepSpec spec{.command = asked.command};
+  spec.space.add("optimizer", "sgdm,adam");
+  spec.space.add(asked.searched, asked.values);
+  spec.options.metric = asked.metric;
+  spec.options.stop_rule = asked.stop_rule;
+  spec.options.first_rung = 30;
+  try {
+    check_sweep(spec);
+    check_new_sweep(spec);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(SweepChecks, RefuseAMetricThatTrainDoesNotHave) {
+  for (const char* metric : {"", "best_accuracy", "accuracy", "loss", "result"})
+    EXPECT_EQ(refusal_of({.metric = metric}), "");
+  EXPECT_THAT(refusal_of({.metric = "acuracy"}), HasSubstr("did you mean accuracy?"));
+  EXPECT_THAT(refusal_of({.metric = "zzz"}), HasSubstr("use best_accuracy, accuracy, loss or test_accuracy"));
+  EXPECT_EQ(refusal_of({.command = {"./simulate"}, .metric = "zzz"}), "");
+}
+
+TEST(SweepChecks, RefuseATestThatTrialsDoNotMake) {
+  EXPECT_THAT(refusal_of({.metric = "test_accuracy"}), HasSubstr("needs test data"));
+  const std::vector<std::string> tested{"train", "data", "--test", "more"};
+  EXPECT_EQ(refusal_of({.command = tested, .metric = "test_accuracy"}), "");
+  EXPECT_EQ(refusal_of({.searched = "test", .values = "more,others", .metric = "test_accuracy"}), "");
+  EXPECT_THAT(refusal_of({.command = tested, .metric = "test_accuracy", .stop_rule = sweep::StopRule::asha}),
+              HasSubstr("--metric test_accuracy cannot be used with --stop-rule asha"));
+}
+
+TEST(SweepChecks, RefuseARungBeforeTheFirstValidation) {
+  constexpr auto kAsha = sweep::StopRule::asha;
+  EXPECT_EQ(refusal_of({.stop_rule = kAsha}), "");
+  EXPECT_EQ(refusal_of({.command = {"train", "data", "--validate-every", "30"}, .stop_rule = kAsha}), "");
+  EXPECT_EQ(refusal_of({.command = {"train", "data", "--validate-every=0"}, .stop_rule = kAsha}), "");
+  EXPECT_EQ(refusal_of({.command = {"train", "data", "--validate-every=31"}}), "");
+  EXPECT_THAT(refusal_of({.command = {"train", "data", "--validate-every=31"}, .stop_rule = kAsha}),
+              HasSubstr("--validate-every 31 is after the first rung, at step 30"));
+  EXPECT_THAT(refusal_of({.searched = "validate-every", .values = "10..20", .stop_rule = kAsha}),
+              HasSubstr("cannot be searched with --stop-rule asha"));
+}
+
+TEST(SweepChecks, RefuseWhatHasNoEffect) {
+  for (const char* name : {"workers", "output", "pause-after-step"})
+    EXPECT_THAT(refusal_of({.searched = name, .values = "1,2"}),
+                HasSubstr("parameter \"" + std::string(name) + "\" cannot be searched"));
+  EXPECT_THAT(refusal_of({.command = {"./simulate"}, .stop_rule = sweep::StopRule::median}),
+              HasSubstr("--stop-rule median is only for train"));
+  const std::string sometimes = "0.5..0.9:when=optimizer=sgdm";
+  EXPECT_THAT(
+      refusal_of({.command = {"./simulate", "--m={momentum}"}, .searched = "momentum", .values = sometimes}),
+      HasSubstr("parameter \"momentum\" counts only for some values of \"optimizer\""));
+  EXPECT_EQ(
+      refusal_of({.command = {"./simulate", "{parameters}"}, .searched = "momentum", .values = sometimes}),
+      "");
+  EXPECT_EQ(
+      refusal_of({.command = {"./simulate", "{optimizer}"}, .searched = "momentum", .values = sometimes}),
+      "");
+}
+
+}  // namespace
+}  // namespace lockstep::cli

@@ -1,0 +1,239 @@
+#include "lockstep/sweep/sweep_folder.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/jobs/job_lock.h"
+#include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/internal/history.h"
+#include "lockstep/sweep/internal/trial_result.h"
+
+namespace lockstep::sweep {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class SweepFolder : public testing::Test {
+ protected:
+  SweepFolder() : paths_{fs::path(testing::TempDir()) / "lockstep-sweep-folder"} {
+    fs::remove_all(paths_.folder);
+    make_folders(paths_.folder);
+    write_spec(paths_, program("echo result $1"));
+  }
+  ~SweepFolder() override { fs::remove_all(paths_.folder); }
+
+  // A sweep of a program that gets a number as $1.
+  static SweepSpec program(const std::string& script) {
+    SweepSpec spec{.command = {"sh", "-c", script, "name", "{x}"}};
+    spec.space.add("x", "0.5..9.5");
+    spec.options.count = 14;
+    spec.options.lag = 1;
+    spec.options.trials = 2;
+    return spec;
+  }
+
+  void append(const std::string& text) const { std::ofstream(paths_.log(), std::ios::app) << text; }
+
+  // The assignments, states and results of all trials.
+  std::vector<std::string> rows(const SweepPaths& paths) const {
+    std::vector<std::string> rows;
+    for (const Row& row : read_table(paths).rows)
+      rows.push_back(text_of(row, "x") + " " + state_of(row) + " " + std::to_string(row.value.value_or(0)));
+    return rows;
+  }
+
+  SweepPaths paths_;
+};
+
+TEST_F(SweepFolder, ATrialThatGoesOnFromARungRuns) {
+  LogWriter log(paths_);
+  log.write({.kind = LogKind::begin, .until = 30, .parameters = {"x=1"}});
+  log.write({.kind = LogKind::outcome, .until = 30, .state = TrialState::waiting, .value = 0.5, .step = 30});
+  const auto lock = jobs::FileLock::try_take(paths_.lock());
+  EXPECT_EQ(read_table(paths_).rows[0].state, TrialState::waiting);
+  log.write({.kind = LogKind::begin, .until = 90, .parameters = {"x=1"}});
+  EXPECT_EQ(read_table(paths_).rows[0].state, TrialState::running);
+}
+
+TEST_F(SweepFolder, ATrialThatEndsEarlyAgainIsWhereTheSearchHasIt) {
+  LogWriter log(paths_);
+  History history;
+  const auto take = [&](const LogLine& line) {
+    log.write(line);
+    history.take(line);
+  };
+  const LogLine rung{
+      .kind = LogKind::outcome, .until = 30, .state = TrialState::waiting, .value = 0.5, .step = 30};
+  take(rung);
+  take({.kind = LogKind::early, .value = 0.5, .step = 30});
+  EXPECT_TRUE(history.ended_early({.number = 0, .step = 30}));
+  EXPECT_FALSE(history.ended_early({.number = 1, .step = 30}));
+  take({.kind = LogKind::outcome, .until = 90, .state = TrialState::waiting, .value = 0.6, .step = 90});
+  EXPECT_FALSE(history.ended_early({.number = 0, .step = 90}));
+  EXPECT_EQ(read_table(paths_).rows[0].state, TrialState::waiting);
+  take({.kind = LogKind::early, .value = 0.6, .step = 90});
+  EXPECT_EQ(read_table(paths_).rows[0].state, TrialState::early);
+  // Another search ends it at the first rung.
+  EXPECT_FALSE(history.ended_early({.number = 0, .step = 30}));
+  take({.kind = LogKind::early, .value = 0.5, .step = 30});
+  const Table table = read_table(paths_);
+  EXPECT_EQ(table.rows[0].value, 0.5);
+  EXPECT_EQ(table.rows[0].step, 30);
+  // Earlier versions did not write the step.
+  history.take({.kind = LogKind::early});
+  EXPECT_TRUE(history.ended_early({.number = 0, .step = 90}));
+}
+
+TEST_F(SweepFolder, ALogWithAnOutcomeThatCannotBeIsRefused) {
+  const std::string fine = R"({"kind": "outcome", "trial": 0, "until": 30, "state": "waiting", "value": 1})";
+  LogReader reader(paths_);
+  append(fine + "\n");
+  EXPECT_EQ(reader.read().size(), 1u);
+  append(R"({"kind": "outcome", "trial": 1, "until": 0, "state": "waiting", "value": 1})"
+         "\n");
+  try {
+    reader.read();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt_data);
+    EXPECT_THAT(error.what(), HasSubstr("log.jsonl\" is damaged: line 2: the outcome \"waiting\" needs"));
+    EXPECT_THAT(error.hint(), HasSubstr("delete that line"));
+  }
+  EXPECT_THROW(read_log(paths_), Error);
+  fs::remove(paths_.log());
+  append(R"({"kind": "outcome", "trial": 1, "until": 9, "state": "running"})"
+         "\n");
+  EXPECT_THROW(read_log(paths_), Error);
+}
+
+TEST_F(SweepFolder, IncompleteLinesAreCutOff) {
+  LogWriter log(paths_), other(paths_);
+  log.write({.kind = LogKind::begin, .trial = 7, .parameters = {"x=1"}});
+  append(R"({"kind": "outc)");  // its writer was killed
+  other.write({.kind = LogKind::lost, .trial = 7});
+  ASSERT_EQ(read_log(paths_).size(), 2u);
+  EXPECT_EQ(read_log(paths_)[1].kind, LogKind::lost);
+  annotate(paths_, 7, "one");
+  std::ofstream(paths_.notes(), std::ios::app) << R"({"trial": 7, "te)";
+  annotate(paths_, 7, "two");
+  EXPECT_EQ(read_table(paths_).rows[0].note, "two");
+}
+
+TEST_F(SweepFolder, ARefusedProgramChangesNothing) {
+  const std::string before = read_file(paths_.spec(), 1 << 20);
+  SweepSpec more = program("echo result $1");
+  more.options.count = 40;
+  {
+    const auto lock = jobs::FileLock::try_take(paths_.lock());
+    EXPECT_THROW(run_sweep(paths_, more, {}), Error);
+    EXPECT_THROW(prepare_shared_sweep(paths_, more), Error);
+    EXPECT_EQ(read_file(paths_.spec(), 1 << 20), before);
+  }
+  prepare_shared_sweep(paths_, more);
+  EXPECT_EQ(read_spec(paths_).options.count, 40);
+}
+
+TEST_F(SweepFolder, AFreeSweepGoesOnWithOtherPlaces) {
+  SweepSpec spec = program("echo result $1");
+  spec.options.free = true;
+  std::vector<std::string> before;
+  for (const auto& [trials, count] : {std::pair{4, 14}, std::pair{1, 16}, std::pair{6, 20}}) {
+    spec.options.trials = trials;
+    spec.options.count = count;
+    EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+    std::vector<std::string> table = rows(paths_);
+    ASSERT_EQ(table.size(), static_cast<size_t>(count));
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), table.begin()));
+    before = std::move(table);
+  }
+}
+
+// Later trials get other parameters because of the new result; each of them begins anew once, whichever of
+// the programs comes first.
+TEST_F(SweepFolder, ProgramsThatShareASweepBeginATrialAnewOnce) {
+  const std::string there = (paths_.folder / "requests-there").string();
+  const SweepSpec spec =
+      program("test $LOCKSTEP_TRIAL != 2 || test -e " + there + " || exit 1; echo result $1");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  const std::vector<std::string> before = rows(paths_);
+  std::ofstream{there};
+  EXPECT_TRUE(restart_now_or_ask(paths_, 2));
+  SweepSpec one_by_one = spec;
+  one_by_one.options.trials = 1;
+  std::vector<std::jthread> programs(4);
+  for (std::jthread& thread : programs)
+    thread = std::jthread([&] { EXPECT_TRUE(run_sweep(paths_, one_by_one, {.shared = true}).is_complete); });
+  programs.clear();
+  std::map<int64_t, int> restarts;
+  for (const LogLine& line : read_log(paths_)) restarts[line.trial] += line.kind == LogKind::restart;
+  EXPECT_GT(std::count_if(restarts.begin(), restarts.end(), [](const auto& one) { return one.second > 0; }),
+            1);
+  for (const auto& [trial, count] : restarts) EXPECT_LE(count, 1) << trial;
+
+  const SweepPaths fresh{paths_.folder / "fresh"};
+  EXPECT_TRUE(run_sweep(fresh, spec, {}).is_complete);
+  EXPECT_NE(rows(fresh), before);
+  EXPECT_EQ(rows(paths_), rows(fresh));
+}
+
+TEST_F(SweepFolder, ATrialWithoutARunFolderIsJudgedByItsError) {
+  SweepSpec spec = program("");
+  spec.command = {"train", "data"};
+  make_folders(paths_.trial(0).parent_path());
+  std::ofstream(paths_.output(0)) << "lockstep: the reason\n";
+  const auto ended = [&](int status, const std::string& code) {
+    return result_of(paths_, spec, {.end = {status << 8}, .code = code});
+  };
+  for (const auto& [status, code] :
+       {std::pair{2, ""}, std::pair{2, "invalid_option"}, std::pair{1, "not_found"}}) {
+    const TrialResult result = ended(status, code);
+    ASSERT_TRUE(result.outcome) << code;
+    EXPECT_EQ(result.outcome->state, TrialState::failed);
+    EXPECT_EQ(result.outcome->error, "the reason");
+  }
+  for (const auto& [status, code] : {std::pair{1, "io"}, std::pair{1, "out_of_memory"}, std::pair{1, ""}}) {
+    EXPECT_FALSE(ended(status, code).outcome) << code;
+    EXPECT_EQ(ended(status, code).lost, "the reason");
+  }
+  EXPECT_EQ(result_of(paths_, spec, {.end = {9}}).lost, "the trial was killed by signal 9 (Killed)");
+}
+
+TEST(Space, FindsThePointOfAnAssignment) {
+  Space space;
+  space.add("rate", "0.001..0.1:log");
+  space.add("size", "1..5");
+  space.add("optimizer", "sgdm,adam");
+  space.add("momentum", "0.5..0.9:when=optimizer=sgdm");
+  const auto words_of = [&](const Point& point) {
+    std::vector<std::string> words;
+    for (const auto& [name, value] : space.assignment(point)) words.push_back(name + "=" + value);
+    return words;
+  };
+  const auto sampler = make_random_sampler(space, 1);
+  for (int64_t trial = 0; trial < 20; ++trial) {
+    const Point point = sampler->suggest(trial, {});
+    const auto found = space.point_of(words_of(point));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(words_of(*found), words_of(point));
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ((*found)[i], point[i]);
+  }
+  const std::vector<std::string> fine{"rate=0.01", "size=2", "optimizer=adam"};
+  EXPECT_TRUE(space.point_of(fine));
+  for (const char* other : {"momentum=0.6", "size=9", "size=x", "optimizer=sgd", "depth=1", "size"}) {
+    std::vector<std::string> words = fine;
+    words.emplace_back(other);
+    EXPECT_FALSE(space.point_of(words)) << other;
+  }
+  EXPECT_FALSE(space.point_of({"rate=0.01", "size=2", "optimizer=sgdm"}));
+  EXPECT_FALSE(space.point_of({}));
+}
+
+}  // namespace
+}  // namespace lockstep::sweep
