@@ -101,14 +101,6 @@ class Recipe(runs.TestFolders, unittest.TestCase):
         for folder in (one, three):
             runs.train(folder, self.folder / f"grey {folder.name}", *small)
         self.assertEqual(runs.weights(self.folder / "grey one")[0], runs.weights(self.folder / "grey three")[0])
-        # A run that began before they were looked at has three channels, and keeps them.
-        runs.train(three, self.folder / "rgb", *small, "--color", "rgb")
-        runs.train(three, self.folder / "rgb parts", *small, "--color", "rgb", "--max-time", "0.000001")
-        manifest = json.loads((self.folder / "rgb parts" / "options.json").read_text())
-        manifest["options"]["color"] = "auto"
-        (self.folder / "rgb parts" / "options.json").write_text(json.dumps(manifest))
-        runs.run("train", three, "--output", self.folder / "rgb parts", "--resume", "--max-time", 0)
-        self.assertEqual(runs.weights(self.folder / "rgb parts")[0], runs.weights(self.folder / "rgb")[0])
         self.assertIn("are used as one dataset", runs.run("plan", parts))
 
     def test_shuffled_labels_are_seen_within_an_epoch(self):

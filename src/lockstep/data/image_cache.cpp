@@ -11,7 +11,7 @@ namespace lockstep::data {
 namespace {
 
 // Increase this version when decoding or resizing gives different levels.
-constexpr uint64_t kDecoding = 2;
+constexpr uint64_t kLevelsVersion = 2;
 
 constexpr const char* kNobodyCanTell = "changes of these images cannot be detected";
 
@@ -34,7 +34,7 @@ uint64_t hash_of_format(const ImageFormat& format, uint64_t seed) {
   const std::array<int64_t, 5> numbers{format.channels, format.height, format.width,
                                        static_cast<int64_t>(format.resize),
                                        static_cast<int64_t>(format.decode)};
-  const uint64_t by = seed + kDecoding;
+  const uint64_t by = seed + kLevelsVersion;
   return hash_of(std::as_bytes(std::span(numbers)),
                  format.jpeg_decoder == nullptr ? by : hash_of(format.jpeg_decoder->fingerprint(), by));
 }

@@ -12,6 +12,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/dataset_parts.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/internal/reopened.h"
 #include "lockstep/io/address.h"
@@ -37,8 +38,7 @@ struct Listing {
   std::unordered_map<std::string, int32_t> class_places;
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
-  std::vector<std::string> splits;  // first-level folders with the name of a part of a dataset, in order
-  std::vector<std::string> split_classes;  // and those that have images and no class folders
+  DatasetParts parts;
   size_t folders = 0;
   uint64_t contents = 0;  // sum of all images' contents_of, because stores have no order; 0 if one is unknown
 
@@ -53,21 +53,6 @@ struct Listing {
     return at->second;
   }
 };
-
-// The usual names of the parts of a dataset, each with the option that takes it, in a command's order.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSplits{
-    {{"train", ""},
-     {"training", ""},
-     {"val", "--validation "},
-     {"valid", "--validation "},
-     {"validation", "--validation "},
-     {"test", "--test "},
-     {"testing", "--test "}}};
-
-bool is_split(std::string_view name) {
-  return std::any_of(kSplits.begin(), kSplits.end(),
-                     [&](const auto& split) { return split.first == lower(name); });
-}
 
 bool is_note(std::string_view name) {
   const std::string low = lower(name);
@@ -109,7 +94,7 @@ class Sorting {
     folder_at("");
     for (const Files::Name& name : files_.names()) take(name);
     note_empty_folders();
-    note_splits();
+    note_parts();
     listing_.folders = folders_.size();
     if (!all_known_) listing_.contents = 0;
     return std::move(listing_);
@@ -186,13 +171,12 @@ class Sorting {
   }
 
   // train/cat and test/cat are one class, because the label is the folder that directly contains the file.
-  void note_splits() {
+  void note_parts() {
     for (const auto& [path, folder] : folders_) {
-      if (options_.labels != Labels::folder || !folder.has_image || !is_split(path)) continue;
-      (folder.place < 0 ? listing_.splits : listing_.split_classes).push_back(path);
+      if (options_.labels != Labels::folder || !folder.has_image || !is_dataset_part(path)) continue;
+      (folder.place < 0 ? listing_.parts.labelled : listing_.parts.unlabelled).push_back(path);
     }
-    std::sort(listing_.splits.begin(), listing_.splits.end());
-    std::sort(listing_.split_classes.begin(), listing_.split_classes.end());
+    listing_.parts.sort();
   }
 
   const Files& files_;
@@ -204,17 +188,6 @@ class Sorting {
   Folder* last_ = nullptr;
   std::string_view last_path_;
 };
-
-// The options that name the parts of a dataset separately.
-std::string apart(const std::string& root, const std::vector<std::string>& splits) {
-  std::string words;
-  for (const auto& [split, option] : kSplits) {
-    for (const std::string& name : splits) {
-      if (lower(name) == split) words += (words.empty() ? "" : " ") + std::string(option) + root + "/" + name;
-    }
-  }
-  return words;
-}
 
 [[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
   std::sort(strays.begin(), strays.end(),
@@ -269,21 +242,6 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                 "the class folder \"" + listing.empty_folders.front().source + "\" contains no image files",
                 "remove the folder, or add --on-bad-sample skip");
   }
-}
-
-// train/cat/1.png and test/1.png: "test" is no class.
-void check_splits(const std::string& root, const Listing& listing, const SourceOptions& options) {
-  const std::vector<std::string>& unlabelled = listing.split_classes;
-  const bool all = unlabelled.size() > 1 && unlabelled.size() == listing.classes.size();
-  if (options.unlabelled || !options.classes.empty() || unlabelled.empty() ||
-      (listing.splits.empty() && !all))
-    return;
-  const std::string folder = root + "/" + unlabelled.front();
-  throw Error(ErrorCode::invalid_option, "\"" + folder + "\" has images and no class folders",
-              listing.splits.empty()
-                  ? "put the images of each class into their own folder: " + folder + "/cat/1.png"
-                  : "train on the other part only: " + root + "/" + listing.splits.front() +
-                        "; lockstep predict takes images without labels");
 }
 
 // Labels become indices in the order of the names (or of options.classes), and images are sorted by label and
@@ -395,7 +353,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   listing.paths = files.take_paths();
   check_listing(root, listing, options);
   check_class_count(listing.classes.size(), root, options);
-  check_splits(root, listing, options);
+  if (options.classes.empty() && !options.unlabelled) listing.parts.check(root, listing.classes.size());
   put_in_order(root, listing, options);
 
   std::vector<BadSample> skipped = std::move(listing.strays);
@@ -403,11 +361,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
     skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  std::string warning;
-  if (listing.splits.size() > 1)
-    warning = "the folders " + join(listing.splits, ", ") + " of \"" + root +
-              "\" are used as one dataset; to use them separately: lockstep train " +
-              apart(root, listing.splits);
+  std::string warning = listing.parts.warning(root);
   return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)),
           files.described("image folder"), std::move(skipped), std::move(warning)};
 }

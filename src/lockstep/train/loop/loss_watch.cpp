@@ -62,8 +62,7 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   const bool is_guess = watched.windows == 0 && guessing_ > kSure && mean >= kStands * guessing_;
   // While the loss still falls, and while the rate is that of a warm-up, the next window tells, but within an
   // epoch.
-  const bool warms_up =
-      step <= plan_.update.warmup_steps && step + window_ <= plan_.length.steps_per_epoch;
+  const bool warms_up = step <= plan_.update.warmup_steps && step + window_ <= plan_.length.steps_per_epoch;
   if (is_guess && (warms_up || mean < kFalls * earlier_mean)) return LossVerdict::good;
   ++watched.windows;
   return is_guess ? LossVerdict::stands_still : LossVerdict::good;

@@ -184,11 +184,18 @@ PlanReasons reasons_of(const Options& options, const device::Inventory& inventor
   return reasons;
 }
 
-std::vector<std::string> plan_warnings(const Plan& plan, bool resumed) {
+std::vector<std::string> plan_warnings(const Plan& plan, const PlanReasons& reasons, bool resumed) {
   std::vector<std::string> warnings = worker_warnings(plan, resumed);
-  if (!resumed && plan.recipe.kind == Recipe::auto_) {
+  if (resumed) return warnings;
+  if (!reasons.source_warning.empty()) warnings.push_back(reasons.source_warning);
+  if (reasons.none_held_out)
+    warnings.emplace_back(
+        "no label has enough samples, so none are held out, and the run has no accuracy; --validation names "
+        "samples for it");
+  if (plan.recipe.kind == Recipe::auto_) {
     for (std::string& text : data_warnings(plan)) warnings.push_back(std::move(text));
   }
+  if (!reasons.normalization_warning.empty()) warnings.push_back(reasons.normalization_warning);
   return warnings;
 }
 

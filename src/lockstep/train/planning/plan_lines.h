@@ -16,7 +16,10 @@ namespace lockstep::train {
 struct PlanReasons {
   bool dry = false;  ///< nothing is created, as by `lockstep plan`
 
-  std::string source;  ///< the kind of data that were opened; empty: the caller gave them
+  std::string source;          ///< the kind of data that were opened; empty: the caller gave them
+  std::string source_warning;  ///< of data::Source
+  std::string normalization_warning;
+  bool none_held_out = false;  ///< although some were to be
   std::string image_size;
   std::string color;
   std::string normalize;  ///< the option
@@ -55,7 +58,7 @@ PlanReasons reasons_of(const Options& options, const device::Inventory& inventor
 
 /// Warnings for the user, before all lines: workers that would have nothing to do, and the options that give
 /// them something; with a recipe also what the data make doubtful.
-std::vector<std::string> plan_warnings(const Plan& plan, bool resumed);
+std::vector<std::string> plan_warnings(const Plan& plan, const PlanReasons& reasons, bool resumed);
 
 /// All lines of the resolved plan, in order. A network that is a layer graph is examined again, for its
 /// convolutions.

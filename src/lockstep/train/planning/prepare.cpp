@@ -116,9 +116,6 @@ class Preparation {
   CacheChoice cache_choice() const { return {options_.cache, options_.cache_size}; }
   data::CacheUse cache_use() const { return dry_ ? data::CacheUse::read : data::CacheUse::make; }
   void note(std::string text) { prepared_.notes.push_back(std::move(text)); }
-  void warn(std::string text) {
-    if (!text.empty()) plan_.warnings.push_back(std::move(text));
-  }
   void add_skipped(const std::vector<data::BadSample>& skipped) {
     prepared_.skipped.insert(prepared_.skipped.end(), skipped.begin(), skipped.end());
   }
@@ -179,7 +176,7 @@ class Preparation {
     add_skipped(opened.skipped);
     plan_.data.classes = sets_.train.classes();
     reasons_.source = std::move(opened.kind);
-    warning_of_source_ = std::move(opened.warning);
+    reasons_.source_warning = std::move(opened.warning);
     if (earlier_ == nullptr) check_kind_of_data(asked_, sets_.train.store().kind());
   }
 
@@ -370,15 +367,9 @@ class Preparation {
     if (caches_.train.cache != nullptr) reasons_.cache_file = caches_.train.cache->path().string();
     reasons_.image_bytes = prepared_.train->image_bytes();
     plan_.recipe = recipe_.plan();
-    plan_.warnings = plan_warnings(plan_, options_.resume);
-    if (!options_.resume) {
-      warn(warning_of_source_);
-      if (sets_.validation.empty() && holds_out(options_) && !plan_.data.streamed)
-        warn(
-            "no label has two samples, so none are held out, and the run has no accuracy; --validation names "
-            "samples for it");
-      if (!sequences()) warn(normalization_warning(options_, request_.network, plan_.data.format.channels));
-    }
+    reasons_.none_held_out = holds_out(options_) && sets_.validation.empty() && !plan_.data.streamed;
+    reasons_.normalization_warning = normalization_warning(options_, request_.network, plan_.data.format);
+    plan_.warnings = plan_warnings(plan_, reasons_, options_.resume);
     reasons_.dry = dry_;
     reasons_.ranks = machine_.rank_count(plan_.machine.devices);
     plan_.lines = plan_lines(plan_, prepared_.network, reasons_);
@@ -397,7 +388,6 @@ class Preparation {
   ImageCaches caches_;
   ResidentChooser resident_;
   PlanReasons reasons_;
-  std::string warning_of_source_;
 };
 
 }  // namespace

@@ -13,21 +13,25 @@ namespace {
 
 using testing::HasSubstr;
 
-// Grey images of 30x40, no two of them alike.
+// Grey images of 30x40, no two of them alike, with one channel or the same in three.
 class PreparedSlopes : public data::Datastore {
  public:
+  explicit PreparedSlopes(int64_t channels = 1) : size_{channels, 30, 40} {}
+
   int64_t size() const override { return 24; }
   const std::vector<std::string>& classes() const override { return classes_; }
   int64_t label(int64_t index) const override { return index % 2; }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
-  data::ImageSize image_size(int64_t) const override { return {1, 30, 40}; }
+  data::ImageSize image_size(int64_t) const override { return size_; }
   void read_to(int64_t index, const data::PixelSink& placement) const override {
     int64_t pixel = 0;
-    for (uint8_t& level : placement({1, 30, 40})) level = static_cast<uint8_t>(pixel++ / 8 + 4 * index);
+    for (uint8_t& level : placement(size_))
+      level = static_cast<uint8_t>(pixel++ % (size_.height * size_.width) / 8 + 4 * index);
   }
   uint64_t listing_hash() const override { return 1; }
 
  private:
+  data::ImageSize size_;
   std::vector<std::string> classes_{"even", "odd"};
 };
 
@@ -53,6 +57,18 @@ std::vector<std::vector<uint8_t>> all_of(const data::ImageSet& images) {
     images.read(i, all.back());
   }
   return all;
+}
+
+// Earlier programs took three channels for three colours.
+TEST(Prepare, ARunThatBeganInColourGoesOnInColour) {
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<PreparedSlopes>(/*channels=*/3));
+  Options options = options_with("none", "");
+  Plan earlier = prepare(request, options, /*dry=*/true).plan;
+  EXPECT_EQ(earlier.data.format.channels, 1);
+  earlier.data.format.channels = earlier.network.input.channels = 3;
+  options.resume = true;
+  EXPECT_EQ(prepare(request, options, /*dry=*/true, &earlier).plan.data.format.channels, 3);
 }
 
 TEST(Prepare, RandomPartsAreOfLargerTrainingImagesAndOthersAreCentres) {

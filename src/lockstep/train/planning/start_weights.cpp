@@ -126,16 +126,19 @@ Options completed(const Options& options, const nn::Network& own, const Completi
   return completion.earlier == nullptr ? filled : as_planned(filled, options, *completion.earlier);
 }
 
-std::string normalization_warning(const Options& options, const nn::Network& own, int64_t channels) {
-  if (options.weights.empty() || (own.empty() && options.network == "auto")) return "";
+std::string normalization_warning(const Options& options, const nn::Network& own,
+                                  const data::ImageFormat& format) {
+  if (format.kind != data::SampleKind::image || options.weights.empty() ||
+      (own.empty() && options.network == "auto"))
+    return "";
   const nn::Network network = own.empty() ? nn::find_network(options.network) : own;
   Json expected = nn::expected_input(network);
   if (!options.pretrained.empty()) expected = nn::trained_weights_of(network.name()).expected_input();
   const std::string normalize = expected.value("normalize", options.normalize);
   if (normalize == options.normalize) return "";
   if (options.normalize != "mean-std" && normalize != "mean-std") {
-    const Normalization wanted = parse_normalization(normalize, channels),
-                        used = parse_normalization(options.normalize, channels);
+    const Normalization wanted = parse_normalization(normalize, format.channels),
+                        used = parse_normalization(options.normalize, format.channels);
     if (wanted.mean == used.mean && wanted.deviation == used.deviation) return "";
   }
   return "--normalize " + options.normalize + " is not what network \"" + network.name() + "\" expects, " +

@@ -31,9 +31,11 @@ Options completed(const Options& options, const nn::Network& own, const Completi
 /// With --weights: its part of `completed`. --normalize auto becomes none without weights.
 Options with_input_of_weights(const Options& options, const Completion& completion);
 
-/// What to tell the user where --normalize differs from what the network of the weights expects; else empty.
+/// What to tell the user where --normalize differs from what the network of the weights expects for
+/// images; else empty.
 ///   own  as for completed; options as it has completed them
-std::string normalization_warning(const Options& options, const nn::Network& own, int64_t channels);
+std::string normalization_warning(const Options& options, const nn::Network& own,
+                                  const data::ImageFormat& format);
 
 /// --head, where it was not given and --pretrained decides: new for other classes than the published ones.
 Head head_for(const Options& options, const std::vector<std::string>& classes, const Completion& completion);
