@@ -50,7 +50,8 @@ class DataOpener {
 
 }  // namespace
 
-OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory) {
+OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory,
+                     const Plan* earlier) {
   DataOpener opener(options, request.images, most_memory);
   OpenedData& opened = opener.opened();
   Datasets& sets = opened.sets;
@@ -58,7 +59,11 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
     sets.train = request.stream->outline();
     opened.kind = "mini-batches of an iterator, each read once";
   } else {
-    sets.train = request.dataset.empty() ? opener.open(request.folder.string(), {}) : request.dataset;
+    const bool goes_on = options.resume && earlier != nullptr;
+    sets.train = !request.dataset.empty()
+                     ? request.dataset
+                     : opener.open(request.folder.string(),
+                                   goes_on ? earlier->data.classes : std::vector<std::string>{});
   }
   const std::vector<std::string>& classes = sets.train.classes();
   sets.validation = opener.judging_data(request.validation, options.validation, classes);

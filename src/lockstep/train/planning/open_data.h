@@ -32,6 +32,8 @@ struct OpenedData {
 /// two classes.
 ///   most_memory  for compressed archives, in bytes; small values are raised, because an archive's list of
 ///                files is always in memory
-OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory);
+///   earlier      as for prepare; a run that goes on may have taken for classes what is refused today
+OpenedData open_data(const TrainingRequest& request, const Options& options, int64_t most_memory,
+                     const Plan* earlier);
 
 }  // namespace lockstep::train

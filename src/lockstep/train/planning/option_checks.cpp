@@ -125,7 +125,7 @@ void check_options_of_several_fits(const Options& options) {
         "give a number");
 }
 
-void check_options_of_stream(const Options& options, bool gives_floats) {
+void check_options_of_stream(const Options& options, Color asked, bool gives_floats) {
   const auto refuse = [](const std::string& what, const std::string& hint) {
     throw Error(ErrorCode::invalid_option, what + " cannot be used with the mini-batches of an iterator",
                 hint);
@@ -133,7 +133,7 @@ void check_options_of_stream(const Options& options, bool gives_floats) {
   if (!averages(options)) throw Error(ErrorCode::internal, "a stream of mini-batches needs averaging mode");
   if (options.normalize == "mean-std")
     refuse("--normalize mean-std", "it reads all samples before training; give numbers, M,S per channel");
-  if (options.image_size != "auto" || !options.resize_to.empty() || options.color != Color::auto_)
+  if (options.image_size != "auto" || !options.resize_to.empty() || asked != Color::auto_)
     refuse("--image-size, --resize-to or --color",
            "let the iterator return images with the network's size and channels");
   if (options.class_weights != ClassWeights::none)

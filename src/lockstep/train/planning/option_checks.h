@@ -14,8 +14,9 @@ void check_options_of_several_fits(const Options& options);
 
 /// Throws invalid_option for options that need samples to be read more than once, or in another form than
 /// the iterator of a TrainingRequest::stream returns them.
+///   asked         --color as the user gave it; weights or an earlier plan may have filled it in
 ///   gives_floats  the iterator returns images as float32
-void check_options_of_stream(const Options& options, bool gives_floats);
+void check_options_of_stream(const Options& options, Color asked, bool gives_floats);
 
 /// Throws invalid_option for options of sequences that cannot be combined.
 void check_options_of_sequences(const Options& options);

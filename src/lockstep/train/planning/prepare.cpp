@@ -167,11 +167,11 @@ class Preparation {
     plan_.step = resolve_step(options_);
     plan_.exchange = resolve_exchange(options_);
     plan_.data.streamed = request_.stream != nullptr;
-    if (plan_.data.streamed) check_options_of_stream(options_, request_.stream->gives_floats());
+    if (plan_.data.streamed) check_options_of_stream(options_, asked_.color, request_.stream->gives_floats());
   }
 
   void open_samples() {
-    OpenedData opened = open_data(request_, options_, memory_bytes());
+    OpenedData opened = open_data(request_, options_, memory_bytes(), earlier_);
     sets_ = std::move(opened.sets);
     add_skipped(opened.skipped);
     plan_.data.classes = sets_.train.classes();
@@ -187,7 +187,8 @@ class Preparation {
       return;
     }
     FormatChoice choice =
-        data.streamed ? stream_format(sets_.train) : choose_image_format(sets_.train, options_, machine_);
+        data.streamed ? stream_format(sets_.train)
+                      : choose_image_format(sets_.train, options_, machine_, !request_.network.empty());
     data.format = choice.format;
     if (!data.streamed && recipe_.starts_from_trained(sets_.train, data.format, options_)) {
       start_from_trained();

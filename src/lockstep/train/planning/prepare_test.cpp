@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/Functions.h>
+
 #include "lockstep/base/error.h"
+#include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/device/inventory.h"
 
 namespace lockstep::train {
@@ -69,6 +72,36 @@ TEST(Prepare, ARunThatBeganInColourGoesOnInColour) {
   earlier.data.format.channels = earlier.network.input.channels = 3;
   options.resume = true;
   EXPECT_EQ(prepare(request, options, /*dry=*/true, &earlier).plan.data.format.channels, 3);
+}
+
+// Every rank but the first prepares with the plan of the first.
+TEST(Prepare, RanksOfAStreamHaveItsChannels) {
+  const auto next = [left = 4]() mutable -> std::optional<data::MiniBatch> {
+    if (left-- == 0) return std::nullopt;
+    return data::MiniBatch{at::zeros({4, 3, 8, 8}, at::kByte), at::arange(4).remainder(2)};
+  };
+  TrainingRequest request;
+  request.stream = std::make_shared<data::MiniBatchStream>(next, data::StreamOptions{});
+  request.network = nn::find_network("mlp");
+  Options options;
+  options.exchange = ExchangeKind::average;
+  const Plan first = prepare(request, options, /*dry=*/true).plan;
+  EXPECT_EQ(prepare(request, options, /*dry=*/true, &first).plan.data.format.channels, 3);
+}
+
+TEST(Prepare, ThreeChannelsStayWhereTheNormalisationOrTheNetworkWantsThem) {
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<PreparedSlopes>(/*channels=*/3));
+  const auto channels_with = [&](const char* normalize) {
+    Options options = options_with("none", "");
+    options.normalize = normalize;
+    return prepare(request, options, /*dry=*/true).plan.data.format.channels;
+  };
+  EXPECT_EQ(channels_with("none"), 1);
+  EXPECT_EQ(channels_with("imagenet"), 3);
+  EXPECT_EQ(channels_with("0.5,0.2,0.5,0.2,0.5,0.2"), 3);
+  request.network = nn::find_network("mlp");
+  EXPECT_EQ(prepare(request, options_with("none", ""), /*dry=*/true).plan.data.format.channels, 3);
 }
 
 TEST(Prepare, RandomPartsAreOfLargerTrainingImagesAndOthersAreCentres) {

@@ -1,5 +1,6 @@
 #include "lockstep/train/planning/sample_format.h"
 
+#include <algorithm>
 #include <tuple>
 
 #include "lockstep/base/error.h"
@@ -17,6 +18,11 @@ std::string size_text(int64_t height, int64_t width) {
 
 std::string resize_text(const data::ImageFormat& format) { return describe_detail::as_text(format.resize); }
 
+// A mean and a deviation for each of three colours.
+bool normalizes_three_channels(const std::string& normalize) {
+  return normalize == "imagenet" || std::count(normalize.begin(), normalize.end(), ',') == 5;
+}
+
 std::string reason_of_common_size(const data::ImageFormat& format, const std::string& examined) {
   constexpr int64_t kSide = data::kPhotographSide;
   const int64_t times = format.height * format.width / (kSide * kSide);
@@ -29,10 +35,12 @@ std::string reason_of_common_size(const data::ImageFormat& format, const std::st
 }  // namespace
 
 FormatChoice choose_image_format(const data::Dataset& train, const Options& options,
-                                 const ThisMachine& machine) {
+                                 const ThisMachine& machine, bool has_own_network) {
   const data::SizeSurvey survey = data::survey_sizes(train, machine.inventory.cores);
-  const bool colour = options.color == Color::rgb ||
-                      (options.color == Color::auto_ && survey.any_colour && data::have_colours(train));
+  const bool wants_channels_of_files =
+      has_own_network || !options.weights.empty() || normalizes_three_channels(options.normalize);
+  const bool colour = options.color == Color::rgb || (options.color == Color::auto_ && survey.any_colour &&
+                                                      (wants_channels_of_files || data::have_colours(train)));
   FormatChoice choice{.format = data::default_format(survey)};
   data::ImageFormat& format = choice.format;
   format.channels = colour ? 3 : 1;

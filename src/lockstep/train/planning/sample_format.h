@@ -23,8 +23,9 @@ struct FormatChoice {
 
 /// For a dataset of images: by the options, otherwise by a survey of the images' sizes. Opens the decoder of
 /// --decode gpu. Throws invalid_option, device, and what reading an image header throws.
+///   has_own_network  a program gave the network, which may want as many channels as the files have
 FormatChoice choose_image_format(const data::Dataset& train, const Options& options,
-                                 const ThisMachine& machine);
+                                 const ThisMachine& machine, bool has_own_network);
 
 /// For the images that an iterator returns (MiniBatchStream::outline).
 FormatChoice stream_format(const data::Dataset& outline);

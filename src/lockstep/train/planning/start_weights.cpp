@@ -26,6 +26,8 @@ std::string pixels_text(int64_t height, int64_t width) {
   return std::to_string(height) + "x" + std::to_string(width);
 }
 
+Color color_of(int64_t channels) { return channels == 1 ? Color::grey : Color::rgb; }
+
 std::string normalize_text(const DataPlan& data) {
   std::vector<std::string> numbers;
   for (size_t c = 0; c < data.mean.size(); ++c) {
@@ -35,15 +37,15 @@ std::string normalize_text(const DataPlan& data) {
   return numbers.empty() ? "none" : join(numbers, ",");
 }
 
-// How the run normalised its samples whose folder has this file.
-std::optional<std::string> normalize_of_run(const std::filesystem::path& file) {
+// The samples of the run whose folder has this file.
+std::optional<DataPlan> data_of_run(const std::filesystem::path& file) {
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (int i = 0; i < kMostFoldersUp; ++i, folder = folder.parent_path()) {
     const std::filesystem::path manifest = record::RunPaths{folder}.options();
     if (!std::filesystem::exists(manifest)) continue;
     try {
       const Json json = parse_json(read_file(manifest, kMostManifestBytes));
-      if (json.is_object() && json.contains("plan")) return normalize_text(read_plan(json["plan"]).data);
+      if (json.is_object() && json.contains("plan")) return read_plan(json["plan"]).data;
     } catch (const JsonError&) {
       return std::nullopt;
     } catch (const Error&) {
@@ -89,8 +91,7 @@ Options as_planned(Options filled, const Options& asked, const Plan& earlier) {
   const auto changed = [&](const char* name) { return field_text(filled, name) != field_text(asked, name); };
   if (changed("resize")) filled.resize = earlier.data.format.resize;
   if (changed("image-size")) filled.image_size = pixels_text(input.height, input.width);
-  if (changed("color") || asked.color == Color::auto_)
-    filled.color = input.channels == 1 ? Color::grey : Color::rgb;
+  if (changed("color") || asked.color == Color::auto_) filled.color = color_of(input.channels);
   if (changed("resize-to")) filled.resize_to = larger.empty() ? "" : pixels_text(larger[0], larger[1]);
   return filled;
 }
@@ -105,7 +106,12 @@ Options with_input_of_weights(const Options& options, const Completion& completi
       filled = with_input(filled, known->expected_input(), completion.given);
       if (filled.network == "auto") filled.network = known->network;
     }
-    if (is_open()) filled.normalize = normalize_of_run(options.weights).value_or("auto");
+    const bool color_is_open = filled.color == Color::auto_ && !is_asked(options, completion.given, "color");
+    if (const auto data = is_open() || color_is_open ? data_of_run(options.weights) : std::nullopt) {
+      if (is_open()) filled.normalize = normalize_text(*data);
+      if (color_is_open && data->format.kind == data::SampleKind::image)
+        filled.color = color_of(data->format.channels);
+    }
     if (is_open() && completion.earlier == nullptr) refuse_unknown(options.weights);
   }
   if (is_open()) filled.normalize = "none";

@@ -22,7 +22,7 @@ struct Completion {
 ///   - with --pretrained its network, its file in the cache, and its input;
 ///   - the input that the network's file expects;
 ///   - with --weights the input of a published file, which is recognised by its hash, and for a file of a run
-///     the run's normalisation.
+///     the run's normalisation and colours.
 /// At a resume, what is filled in is the earlier plan's. `own`: a network that was given in place of
 /// --network. Throws not_found if a published file is not in the cache; invalid_option if a file leaves the
 /// normalisation unknown, and what pretrained_weights throws.
