@@ -112,7 +112,7 @@ def machine():
     units = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags.split()]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores, {'+'.join(units)}, {memory:.0f} GiB, Linux "
-            f"{platform.release()}")
+            f"{'.'.join(platform.release().split('.')[:2])}")
 
 
 def versions(lockstep):
