@@ -158,13 +158,8 @@ class Report {
 void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
   std::vector<std::string> reasons;
   if (spec.options.free) reasons.emplace_back("--free");
-  for (size_t i = 0; i < spec.command.size(); ++i) {
-    const std::string& word = spec.command[i];
-    if (word == "--max-time" || word.starts_with("--max-time=")) reasons.emplace_back("--max-time");
-    const bool is_precision = word == "--precision" && i + 1 < spec.command.size();
-    if (word == "--precision=auto" || (is_precision && spec.command[i + 1] == "auto"))
-      reasons.emplace_back("--precision auto");
-  }
+  if (value_in(spec.command, "--max-time")) reasons.emplace_back("--max-time");
+  if (value_in(spec.command, "--precision") == "auto") reasons.emplace_back("--precision auto");
   if (!reasons.empty())
     console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") +
                  "\n");

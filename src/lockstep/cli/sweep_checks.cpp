@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -20,16 +17,6 @@ using sweep::StopRule;
 
 // Options of a trial that the sweep sets itself.
 constexpr std::array kSetBySweep{"output", "resume", "pause-after-step", "workers"};
-
-// The last value of an option in the words of train; nothing if it is not there.
-std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option) {
-  std::optional<std::string> value;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].starts_with(option + "=")) value = words[i].substr(option.size() + 1);
-    if (words[i] == option) value = i + 1 < words.size() ? words[i + 1] : "";
-  }
-  return value;
-}
 
 bool is_searched(const sweep::SweepSpec& spec, const std::string& name) {
   const std::vector<Parameter>& all = spec.space.parameters();
@@ -106,6 +93,15 @@ void check_placeholders(const sweep::SweepSpec& spec) {
 }
 
 }  // namespace
+
+std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option) {
+  std::optional<std::string> value;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(option + "=")) value = words[i].substr(option.size() + 1);
+    if (words[i] == option) value = i + 1 < words.size() ? words[i + 1] : "";
+  }
+  return value;
+}
 
 int64_t memory_of(const sweep::SweepSpec& spec) {
   if (spec.options.memory.empty()) return 0;

@@ -1,9 +1,16 @@
 // What a sweep refuses before it writes anything.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::cli {
+
+/// The last value of an option in the words of train; nothing if it is not there.
+std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option);
 
 /// Bytes that trials on threads may use; 0 if none are given. Throws invalid_option.
 int64_t memory_of(const sweep::SweepSpec& spec);

@@ -15,7 +15,7 @@ constexpr double kJump = 2;          // times the first loss, after which standi
 constexpr double kMostCounted = 10;  // times the same, so that one bad mini-batch is no explosion
 constexpr double kFalls = 0.9;       // times the mean of the window's first half: the loss still falls
 constexpr double kStands = 0.98;     // of the loss of guessing
-constexpr double kStartsHigh = 10;   // times the loss of guessing
+constexpr double kStartsHigh = 10;   // times the loss of equal guesses
 constexpr double kSure = 0.1;        // loss of guessing, below which guessing is nearly right
 
 // The least cross-entropy of one answer for all samples.
@@ -48,8 +48,7 @@ LossVerdict LossWatch::judge(WatchedLoss& watched, int64_t step, double loss) co
   const int64_t half = window_ / 2, position = (step - 1) % window_;
   const double reference = std::max(watched.first, guessing_);
   (position < half ? watched.earlier_sum : watched.sum) += std::min(loss, kMostCounted * reference);
-  if (step == 1 && guessing_ > kSure && loss > kStartsHigh * std::max(guessing_, equal_guess_))
-    return LossVerdict::starts_high;
+  if (step == 1 && guessing_ > kSure && loss > kStartsHigh * equal_guess_) return LossVerdict::starts_high;
   if (position + 1 < window_) return LossVerdict::good;
   const double mean = watched.sum / static_cast<double>(window_ - half);
   const double earlier_mean = watched.earlier_sum / static_cast<double>(half);

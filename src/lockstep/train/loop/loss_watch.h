@@ -44,7 +44,7 @@ class LossWatch {
   double learning_rate_;
   int64_t window_;
   double guessing_;     // loss of the best answer for all samples
-  double equal_guess_;  // of equal probabilities, as random weights give
+  double equal_guess_;  // of equal probabilities, as random weights give; not less than guessing_
 };
 
 }  // namespace lockstep::train

@@ -142,21 +142,24 @@ class Chooser {
     if (!options_.freeze.empty() || options_.resident == Resident::on ||
         options_.keep_features == KeepFeatures::always)
       return;
-    const int64_t side = std::min(facts_.format.height, facts_.format.width);
+    const auto shift = [&](int64_t parts) {  // by a part of the side
+      const int64_t side = std::min(facts_.format.height, facts_.format.width);
+      return "shift=" + std::to_string(std::max<int64_t>(1, side / parts));
+    };
     switch (kind_) {
       case Kind::small_drawings:
       case Kind::few_drawings:
-        set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
+        set("augment", shift(14),
             "drawings mean the same a little further to the side; they are not flipped");
         break;
       case Kind::small_grey:
-        set("augment", "shift=" + std::to_string(std::max<int64_t>(1, side / 14)),
-            "small grey images may be characters; if left and right mean the same: --augment flip,shift=" +
-                std::to_string(std::max<int64_t>(1, side / 8)));
+        set("augment", shift(14),
+            "small grey images may be characters; if left and right mean the same: --augment flip," +
+                shift(8));
         break;
       case Kind::small:
       case Kind::few_photographs:
-        set("augment", "flip,shift=" + std::to_string(std::max<int64_t>(1, side / 8)),
+        set("augment", "flip," + shift(8),
             (grey_ ? "photographs" : "colour images") +
                 std::string("; if left and right differ in meaning: --augment shift"));
         break;
