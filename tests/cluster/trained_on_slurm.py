@@ -76,7 +76,7 @@ class TrainedOnSlurm(runs.TestFolders):
 
     def at_the_time_limit(self):
         """Slurm looks every half a minute whose limit is near, and allows no limit below a minute. The ranks stand still
-        until then, and not longer."""
+        until then, and not longer. The profile asks for a signal that Slurm could send before the script can take it."""
         job = self.start("limit", time="1", **{"signal-before": 55})
         job.wait_for_step(STEP)
         ranks = self.ranks_of(job)

@@ -22,6 +22,8 @@ namespace fs = std::filesystem;
 constexpr int kTries = 4;
 constexpr int kLooks = 4;
 constexpr std::chrono::seconds kBetweenLooks{2};
+constexpr int64_t kSecondsBeforeSignal = 45;
+constexpr int64_t kMostOfOneUnit = 100'000'000;
 constexpr const char* kRequeue = "--requeue";
 constexpr const char* kLogName = "slurm.log";
 constexpr const char* kScriptName = "slurm.sh";
@@ -62,6 +64,14 @@ std::vector<std::string> pool_words(const Profile& profile) {
 }
 
 bool is_array(const Submission& submission) { return submission.folders.size() > 1; }
+
+// Slurm looks every half a minute whose limit is near, and may send the signal so much earlier. It must not
+// come before the script can take it.
+int64_t signal_before(const Profile& profile) {
+  const auto limit = seconds_of_time_limit(profile.time);
+  if (!limit || *limit == 0) return profile.signal_before;
+  return std::clamp<int64_t>(*limit - kSecondsBeforeSignal, 1, profile.signal_before);
+}
 
 class Slurm : public Scheduler {
  public:
@@ -167,6 +177,23 @@ bool can_expedite(std::string_view version) {
   return major > 25 || (major == 25 && minor >= 11);
 }
 
+std::optional<int64_t> seconds_of_time_limit(std::string_view time) {
+  const size_t dash = time.find('-');
+  const bool has_days = dash != std::string_view::npos;
+  std::vector<int64_t> units;
+  for (const std::string& part : split(has_days ? time.substr(dash + 1) : time, ':')) {
+    const auto number = parse_number<int64_t>(part);
+    if (!number || *number < 0 || *number > kMostOfOneUnit) return std::nullopt;
+    units.push_back(*number);
+  }
+  const auto days = parse_number<int64_t>(has_days ? time.substr(0, dash) : "0");
+  if (!days || *days < 0 || *days > kMostOfOneUnit || units.size() > 3) return std::nullopt;
+  // Without days two numbers are minutes and seconds, and one is minutes; with days the first one is hours.
+  if (!has_days && units.size() < 3) units.insert(units.begin(), 0);
+  units.resize(3, 0);
+  return *days * 86'400 + units[0] * 3'600 + units[1] * 60 + units[2];
+}
+
 std::vector<std::string> sbatch_options(const Submission& submission) {
   const Profile& profile = submission.resources;
   const int64_t workers = ranks_of(profile);
@@ -185,7 +212,7 @@ std::vector<std::string> sbatch_options(const Submission& submission) {
     if (!value.empty()) options.push_back(std::string(option) + "=" + value);
   };
   // To the batch script alone, which tells the ranks when it is ready for their end.
-  if (!submission.on_each_worker) add("--signal", "B:USR1@" + std::to_string(profile.signal_before));
+  if (!submission.on_each_worker) add("--signal", "B:USR1@" + std::to_string(signal_before(profile)));
   if (workers % profile.nodes == 0) add("--ntasks-per-node", std::to_string(workers / profile.nodes));
   if (profile.cores > 0) add("--cpus-per-task", std::to_string(profile.cores));
   if (profile.gpus > 0) add("--gres", "gpu:" + std::to_string(profile.gpus));

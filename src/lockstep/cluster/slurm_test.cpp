@@ -33,6 +33,29 @@ TEST(SlurmOptions, AskForMachinesAndForASignalBeforeTheEnd) {
                              Contains("--dependency=afterok:7:8"), Contains("--kill-on-invalid-dep=yes")));
 }
 
+TEST(SlurmOptions, TheSignalNeverComesBeforeTheScriptCanTakeIt) {
+  const auto signal = [](const std::string& time, int64_t before) {
+    return sbatch_options({.name = "x",
+                           .folders = {"/jobs/1"},
+                           .resources = {.scheduler = "slurm", .time = time, .signal_before = before}});
+  };
+  EXPECT_THAT(signal("1", 60), Contains("--signal=B:USR1@15"));
+  EXPECT_THAT(signal("2", 60), Contains("--signal=B:USR1@60"));
+  EXPECT_THAT(signal("0:30", 60), Contains("--signal=B:USR1@1"));
+  EXPECT_THAT(signal("1:00:00", 3600), Contains("--signal=B:USR1@3555"));
+  for (const char* time : {"", "0", "UNLIMITED"})
+    EXPECT_THAT(signal(time, 60), Contains("--signal=B:USR1@60"));
+}
+
+TEST(SlurmTimeLimit, IsReadAsSbatchReadsIt) {
+  const std::map<std::string, int64_t> limits{{"30", 1800},     {"1:30", 90},        {"1:30:00", 5400},
+                                              {"2-3", 183'600}, {"2-3:04", 183'840}, {"2-3:04:05", 183'845},
+                                              {"0", 0}};
+  for (const auto& [time, seconds] : limits) EXPECT_EQ(seconds_of_time_limit(time), seconds) << time;
+  for (const char* time : {"", "UNLIMITED", "1:2:3:4", "-1", "1-", "99999999999", "1h"})
+    EXPECT_EQ(seconds_of_time_limit(time), std::nullopt) << time;
+}
+
 TEST(SlurmVersion, From25_11OnRequeuesAreExpedited) {
   EXPECT_FALSE(can_expedite("slurm-wlm 22.05.8\n"));
   EXPECT_FALSE(can_expedite("slurm 25.05.1\n"));

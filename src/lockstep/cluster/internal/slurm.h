@@ -1,7 +1,9 @@
 // The parts of the scheduler `slurm`: what it tells Slurm's commands, and what it reads from them.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +11,10 @@
 #include "lockstep/cluster/scheduler.h"
 
 namespace lockstep::cluster {
+
+/// The seconds of a time limit as sbatch reads it: M, M:S, H:M:S, D-H, D-H:M or D-H:M:S. Nothing for other
+/// words, such as UNLIMITED.
+std::optional<int64_t> seconds_of_time_limit(std::string_view time);
 
 /// The options of sbatch, without the script.
 std::vector<std::string> sbatch_options(const Submission& submission);
