@@ -59,11 +59,6 @@ bool saves_half(const ConvolutionShape& shape) {
 
 constexpr int64_t kFewPlaces = 64;  // of the input; with more, its rows are too far apart in memory
 
-// For 1x1 kernels and smaller mini-batches, LibTorch uses MKL and not oneDNN on one thread (use_mkldnn in
-// ATen's Convolution.cpp). With MKL a whole step in shards of 4 takes 9 % longer for squeezenet and 10 % for
-// mobilenet_v2, and the same time for resnet50.
-constexpr int64_t kLeastImagesOfOneDnn = 16;
-
 }  // namespace
 
 ConvolutionMethod method_of(const ConvolutionShape& shape) {
@@ -159,15 +154,18 @@ bool is_worthwhile(const ConvolutionShape& shape) {
   if (!kFloat && device::has_matrix_unit()) return true;  // the second table
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd) {
-    // Each pass transforms all weights, which is only worth it with enough tiles.
+    // Each pass transforms all weights, which is only worth it with enough tiles. The shards of a worker
+    // share the transform, so a shard of four images need not be worth it alone.
     return saves_half(shape) &&
-           shape.channels * shape.filters <= (kFloat ? 4096 : 512) * shape.batch * tiles_of_image(shape);
+           shape.channels * shape.filters <= (kFloat ? 65536 : 512) * shape.batch * tiles_of_image(shape);
   }
-  if (method == ConvolutionMethod::places) return shape.height * shape.width <= kFewPlaces;
-  if (shape.is_strided()) return false;
+  const bool pointwise = shape.kernel_height == 1 && shape.kernel_width == 1;
+  if (method == ConvolutionMethod::places)
+    return shape.height * shape.width <= (kFloat && !pointwise ? 4 * kFewPlaces : kFewPlaces);
   if (shape.channels == 1) return true;
+  if (shape.is_strided()) return false;
   if (!kFloat) return false;
-  if (shape.kernel_height == 1 && shape.kernel_width == 1 && shape.batch < kLeastImagesOfOneDnn) return true;
+  if (pointwise) return true;
   return shape.channels <= 3 ? shape.filters <= 32 : pads_less(shape.channels) && pads_less(shape.filters);
 }
 

@@ -18,7 +18,8 @@ TEST(ConvolutionKernels, AreWorthwhileWhereTheyWereFaster) {
   EXPECT_TRUE(is_worthwhile<float>({16, 1, 28, 28, 20, 5, 5, 0, 0, false}));
   EXPECT_TRUE(is_worthwhile<float>({16, 20, 24, 24, 20, 3, 3, 1, 1, false}));
   EXPECT_TRUE(is_worthwhile<BFloat16>({16, 20, 24, 24, 20, 3, 3, 1, 1, false}));
-  EXPECT_FALSE(is_worthwhile<float>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}));
+  EXPECT_TRUE(is_worthwhile<float>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}));
+  EXPECT_TRUE(is_worthwhile<float>({4, 512, 4, 4, 512, 3, 3, 1, 1, false}));
   EXPECT_FALSE(is_worthwhile<float>({1, 512, 4, 4, 512, 3, 3, 1, 1, false}));
   EXPECT_TRUE(is_worthwhile<BFloat16>({16, 512, 1, 1, 512, 3, 3, 1, 1, false}));
   EXPECT_EQ(is_worthwhile<BFloat16>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}), device::has_matrix_unit());

@@ -95,27 +95,39 @@ void Search::fill() {
   }
 }
 
-// From the highest rung down: the best trial there that has not gone on yet, if it is in the top part.
 bool Search::promote() {
   size_t rungs = 0;
   for (const Trial& trial : trials_) rungs = std::max(rungs, trial.at_rungs.size());
   for (size_t rung = rungs; rung-- > 0;) {
-    std::vector<Trial*> there;
-    for (Trial& trial : trials_) {
-      if (trial.at_rungs.size() > rung) there.push_back(&trial);
-    }
-    std::stable_sort(there.begin(), there.end(), [&](const Trial* a, const Trial* b) {
-      return loss_of(a->at_rungs[rung]) < loss_of(b->at_rungs[rung]);
-    });
-    there.resize(there.size() / static_cast<size_t>(options_.reduction));
-    for (Trial* trial : there) {
-      if (trial->state != TrialState::waiting || trial->at_rungs.size() != rung + 1) continue;
-      trial->promoted = static_cast<int64_t>(rung) + 1;
-      give_out(*trial);
-      return true;
-    }
+    Trial* trial = next_from(rung);
+    if (trial == nullptr) continue;
+    trial->promoted = static_cast<int64_t>(rung) + 1;
+    give_out(*trial);
+    return true;
   }
   return false;
+}
+
+// The best trial at the rung that has not gone on yet, if it is in the best part and fewer than that part
+// have gone on: early trials, which were the best of few, must not add to the part. If they took the place of
+// a later one that is the best of all, this one goes on in the end.
+Trial* Search::next_from(size_t rung) {
+  std::vector<Trial*> there;
+  size_t gone_on = 0;
+  for (Trial& trial : trials_) {
+    if (trial.at_rungs.size() > rung) there.push_back(&trial);
+    gone_on += trial.promoted > static_cast<int64_t>(rung) ? 1 : 0;
+  }
+  std::stable_sort(there.begin(), there.end(), [&](const Trial* a, const Trial* b) {
+    return loss_of(a->at_rungs[rung]) < loss_of(b->at_rungs[rung]);
+  });
+  const size_t part = there.size() / static_cast<size_t>(options_.reduction);
+  const bool nothing_else = flights_.empty() && static_cast<int64_t>(trials_.size()) == count_;
+  const size_t candidates = gone_on < part ? part : nothing_else ? 1 : 0;
+  for (size_t i = 0; i < std::min(candidates, there.size()); ++i) {
+    if (there[i]->state == TrialState::waiting && there[i]->at_rungs.size() == rung + 1) return there[i];
+  }
+  return nullptr;
 }
 
 bool Search::begin_trial() {

@@ -20,7 +20,8 @@ namespace lockstep::sweep {
 /// Whether trials that do badly end before their full length.
 enum class StopRule {
   none,
-  asha,   ///< at each rung the best 1 / reduction of the trials go on (Li et al. 2020)
+  asha,   ///< at each rung the best 1 / reduction of the trials go on (Li et al. 2020), with the delayed
+          ///< promotion of Hyper-Tune (Li et al. 2022): not more of them, but for the best one at the end
   median  ///< a trial that is worse than the median of earlier trials at a rung ends
 };
 constexpr std::array<const char*, 3> enum_names(StopRule) { return {"none", "asha", "median"}; }
@@ -122,6 +123,7 @@ class Search {
   };
   void fill();
   bool promote();
+  Trial* next_from(size_t rung);
   bool begin_trial();
   void give_out(Trial& trial);
   void tell_rung(Trial& trial);

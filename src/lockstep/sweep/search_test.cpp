@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -111,6 +112,56 @@ TEST(Search, AshaTrainsFewTrialsInFull) {
   EXPECT_LT(full, 9);
   EXPECT_LT(steps, 27 * kFullSteps * 4 / 10);
   EXPECT_NEAR(search.best()->value, best, 0.003);
+}
+
+// {rung: trials that reached it} for trials with these values.
+std::map<size_t, int64_t> reached_rungs(Search& search, const std::function<double(int64_t)>& value) {
+  while (const auto next = search.next()) {
+    Outcome outcome = train(search.trials()[static_cast<size_t>(next->trial)], *next);
+    outcome.value = value(next->trial);
+    search.tell(*next, outcome);
+  }
+  std::map<size_t, int64_t> reached;
+  for (const Trial& trial : search.trials()) ++reached[trial.at_rungs.size()];
+  return reached;
+}
+
+SearchOptions asha_with_27() {
+  return {.sampler = {.kind = SearchKind::random, .seed = 1},
+          .count = 27,
+          .lag = 1,
+          .stop = StopRule::asha,
+          .first_rung = 10};
+}
+
+// Each trial is better than all before it, so that the best part changes with every one.
+TEST(Search, AshaPromotesNoMoreThanItsPartAndTheBestOne) {
+  Search search(space_of_two(), asha_with_27());
+  auto reached = reached_rungs(search, [](int64_t trial) { return static_cast<double>(trial); });
+  EXPECT_LE(reached[2] + reached[3], 9 + 1);
+  EXPECT_LE(reached[3], 3 + 1);
+  EXPECT_EQ(search.best()->number, 26);
+}
+
+// The last of 26 trials is the best, when 8 have gone on already, and 2 of these.
+TEST(Search, AshaTrainsTheBestTrialHoweverLateItComes) {
+  SearchOptions options = asha_with_27();
+  options.count = 26;
+  Search search(space_of_two(), options);
+  auto reached =
+      reached_rungs(search, [](int64_t trial) { return trial == 25 ? 1 : -static_cast<double>(trial); });
+  EXPECT_EQ(search.best()->number, 25);
+  EXPECT_EQ(search.best()->state, TrialState::ended);
+  EXPECT_EQ(reached[2] + reached[3], 9);
+}
+
+TEST(Search, AshaTrainsOneOfTwoTrialsInFull) {
+  SearchOptions options = asha_with_27();
+  options.count = 2;
+  Search search(space_of_two(), options);
+  auto reached = reached_rungs(search, [](int64_t trial) { return static_cast<double>(trial); });
+  EXPECT_EQ(search.best()->state, TrialState::ended);
+  EXPECT_EQ(reached[1], 1);
 }
 
 TEST(Search, AFailedTrialIsNoResult) {

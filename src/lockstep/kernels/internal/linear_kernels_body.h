@@ -92,16 +92,22 @@ void forward_tile(const LinearShape& shape, const T* input, const T* weight, con
   Wide sums[kTileRows][kColumns] = {};
   over_features(shape.features, [&](int64_t place, auto count) {
     Wide columns[kColumns];
+#pragma GCC unroll 4
     for (int k = 0; k < kColumns; ++k) columns[k] = load_part(weight + k * shape.features + place, count);
+#pragma GCC unroll 4
     for (int n = 0; n < kTileRows; ++n) {
       const Wide row = load_part(input + n * shape.features + place, count);
+#pragma GCC unroll 4
       for (int k = 0; k < kColumns; ++k) sums[n][k] = multiply_add(row, columns[k], sums[n][k]);
     }
   });
+  // Unrolled, or g++ stores the sums in every step.
+#pragma GCC unroll 4
   for (int n = 0; n < kTileRows; ++n, output += shape.outputs) {
     if constexpr (kColumns == kDots) {
       store<kDots>(sums_of(sums[n]) + (bias == nullptr ? Vector<kDots>{} : load<kDots>(bias)), output);
     } else {
+#pragma GCC unroll 4
       for (int k = 0; k < kColumns; ++k) {
         store_some<kWidest>(splat<kWidest>(sum_of(sums[n][k]) + (bias == nullptr ? 0.0F : to_float(bias[k]))),
                             output + k, 1);
@@ -141,9 +147,12 @@ struct Sums {
   template <class T, class Count>
   void add(const T* left, int64_t stride, const T* right, Count count) {
     Wide parts[kTileVectors];
+#pragma GCC unroll 3
     for (int v = 0; v < kTileVectors; ++v) parts[v] = load_part(right + v * kWidest, count);
+#pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
       const Wide factor = splat<kWidest>(to_float(left[i * stride]));
+#pragma GCC unroll 3
       for (int v = 0; v < kTileVectors; ++v) values[i][v] = multiply_add(factor, parts[v], values[i][v]);
     }
   }
@@ -157,7 +166,9 @@ struct Sums {
 
   template <bool kAdd = false, class T, class Count>
   void write(T* target, int64_t stride, Count count) const {
+#pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 3
       for (int v = 0; v < kTileVectors; ++v) {
         T* part = target + i * stride + v * kWidest;
         store_part(kAdd ? load_part(part, count) + values[i][v] : values[i][v], part, count);

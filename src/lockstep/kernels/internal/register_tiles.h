@@ -83,6 +83,15 @@ struct Tile {
   }
 };
 
+template <int kLanes, int kRows, int kVectors>
+inline void copy_tile(const Tile<kLanes, kRows, kVectors>& from, Tile<kLanes, kRows, kVectors>& to) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) to.values[r][v] = from.values[r][v];
+  }
+}
+
 /// Rows of numbers, in segments of `length` numbers each. Row r begins at data + r * row_stride.
 struct Rows {
   const float* data;
@@ -96,6 +105,9 @@ struct Rows {
 template <int kLanes, int kRows, int kVectors>
 inline const float* add_segment(const float* row, int64_t row_stride, int64_t length, const float* panel,
                                 Tile<kLanes, kRows, kVectors>& tile) {
+  // Of its own: g++ stores sums whose address others know in every step.
+  Tile<kLanes, kRows, kVectors> sums;
+  copy_tile(tile, sums);
   for (int64_t i = 0; i < length; ++i) {
     Vector<kLanes> right[kVectors];
 #pragma GCC unroll 3
@@ -104,10 +116,11 @@ inline const float* add_segment(const float* row, int64_t row_stride, int64_t le
     for (int r = 0; r < kRows; ++r) {
       const Vector<kLanes> left = splat<kLanes>(row[r * row_stride + i]);
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) tile.values[r][v] = multiply_add(left, right[v], tile.values[r][v]);
+      for (int v = 0; v < kVectors; ++v) sums.values[r][v] = multiply_add(left, right[v], sums.values[r][v]);
     }
     panel += kVectors * kLanes;
   }
+  copy_tile(sums, tile);
   return panel;
 }
 
