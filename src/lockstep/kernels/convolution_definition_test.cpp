@@ -148,6 +148,28 @@ TEST(ConvolutionKernels, FollowTheDefinitionForSmallImagesAndStrides) {
   check<float>({2, 3, 18, 17, 64, 7, 7, 3, 3, false, 2, 2});
 }
 
+TEST(ConvolutionKernels, FollowTheDefinitionWithAFilterForEachChannel) {
+  const auto check_depthwise = [](ConvolutionShape shape) {
+    shape.filters = shape.channels;
+    shape.depthwise = true;
+    check<float>(shape);
+    for (const auto& [name, kernels] : present_kernels<BFloat16>()) {
+      if (name == "amx" || name == "chosen") continue;
+      const Case<BFloat16> c(shape);
+      const Results<BFloat16> results(*kernels, c);
+      Reference<BFloat16>(c).output.expect_near(results.output, 4e-3, name + ": " + text(shape));
+    }
+  };
+  for (int64_t channels : {2, 5, 8, 16, 24, 33, 64, 150}) {
+    for (int64_t side : {1, 2, 3, 7}) {
+      check_depthwise({2, channels, side, side + 1, 0, 3, 3, 1, 1, false});
+      check_depthwise({3, channels, side + 1, side, 0, 3, 3, 1, 1, false, 2, 2});
+      check_depthwise({1, channels, side + 4, side + 3, 0, 5, 2, 3, 1, false, 3, 1});
+    }
+  }
+  check_depthwise({2, 72, 9, 14, 0, 5, 5, 2, 2, false});
+}
+
 TEST(ConvolutionKernels, TakeHalfPrecision) {
   for (int64_t channels : {1, 3, 8, 20}) {
     check<BFloat16>({2, channels, 9, 10, 20, 3, 3, 1, 1, false});

@@ -151,6 +151,7 @@ const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;
+  if (shape.depthwise) return kFloat;
   if (!kFloat && device::has_matrix_unit()) return true;  // the second table
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd) {

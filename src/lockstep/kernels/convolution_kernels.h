@@ -1,9 +1,10 @@
 // Two-dimensional convolutions over images stored channels last, on one thread. There are three methods:
 // Winograd's algorithm with tiles of 4 x 4 results, for kernels of 3 x 3 and 5 x 5 with enough channels; sums
 // place by place, for small images and for strides; and a direct method for the rest, with products of
-// matrices for kernels of 1 x 1. Vectors contain neighbouring channels, padded to 8 (oneDNN pads to 16 or
-// 32), so that 20 channels waste a sixth. If the processor has AMX, bfloat16 images are convolved by products
-// of matrices (tile_convolution.h). The reference that checks all methods is in internal/test_convolutions.h.
+// matrices for kernels of 1 x 1. Depthwise convolutions have a method of their own. Vectors contain
+// neighbouring channels, padded to 8 (oneDNN pads to 16 or 32), so that 20 channels waste a sixth. If the
+// processor has AMX, bfloat16 images are convolved by products of matrices (tile_convolution.h). The
+// reference that checks all methods is in internal/test_convolutions.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace lockstep::kernels {
 
 using kernels::BFloat16;
 
-/// Dilation 1, one group; padding is less than the kernel, and the kernel fits into the padded image.
+/// Dilation 1; one group, or as many groups as channels and filters (depthwise); padding is less than the
+/// kernel, and the kernel fits into the padded image.
 struct ConvolutionShape {
   int64_t batch;
   int64_t channels;
@@ -32,6 +34,8 @@ struct ConvolutionShape {
   int64_t stride_width = 1;
   int64_t shards = 1;  ///< equal parts of the batch: gradients of weight and bias are summed in each part,
                        ///< and the sums are added in the tree over the parts
+  bool depthwise = false;  ///< filters == channels, and filter i reads channel i only: weights are [filters,
+                           ///< 1, kernel_height, kernel_width]
 
   int64_t output_height() const { return (height + 2 * padding_height - kernel_height) / stride_height + 1; }
   int64_t output_width() const { return (width + 2 * padding_width - kernel_width) / stride_width + 1; }

@@ -40,7 +40,8 @@ ConvolutionShape shape_of(const at::Tensor& input, const at::Tensor& weight, con
           .padding_width = steps[1],
           .weight_channels_last = !weight.is_contiguous(),
           .stride_height = steps[2],
-          .stride_width = steps[3]};
+          .stride_width = steps[3],
+          .depthwise = weight.size(1) != input.size(1)};
 }
 
 /// The destination of a convolution's output [b,filters,H',W']: joined images, with a ReLU, or null for a new
@@ -125,13 +126,19 @@ bool are_all(c10::SymIntArrayRef values, int64_t wanted) {
   return std::all_of(values.begin(), values.end(), [&](const c10::SymInt& value) { return value == wanted; });
 }
 
+bool has_fitting_groups(const ConvolutionCall& call) {
+  const int64_t channels = call.input.size(1);
+  if (call.groups == 1) return call.weight.size(1) == channels;
+  return call.groups == channels && call.weight.size(1) == 1 && call.weight.size(0) == channels;
+}
+
 bool has_fitting_layout(const ConvolutionCall& call) {
   const auto is_dense = [](const at::Tensor& tensor) {
     return tensor.is_contiguous() || tensor.is_contiguous(at::MemoryFormat::ChannelsLast);
   };
   return call.input.is_cpu() && call.input.dim() == 4 && call.weight.dim() == 4 && call.input.numel() > 0 &&
          call.weight.scalar_type() == at::kFloat && is_dense(call.weight) && is_dense(call.input) &&
-         call.input.size(1) == call.weight.size(1) && call.groups == 1 && are_all(call.dilation, 1) &&
+         has_fitting_groups(call) && are_all(call.dilation, 1) &&
          (!call.bias || !call.bias->defined() || call.bias->sizes() == call.weight.sizes().slice(0, 1));
 }
 
@@ -168,7 +175,7 @@ std::optional<Steps> steps_if_direct(const ConvolutionCall& call, at::ScalarType
   ConvolutionShape shape = shape_of(call.input, call.weight, steps);
   shape.batch = ShardsTogether::samples_of_each(shape.batch);
   if (shape.output_height() < 1 || shape.output_width() < 1) return std::nullopt;
-  if (type == at::kBFloat16 && has_idle_lines(shape, steps)) return steps;
+  if (type == at::kBFloat16 && !shape.depthwise && has_idle_lines(shape, steps)) return steps;
   if (!DirectKernels::enabled()) return std::nullopt;
   const bool worthwhile =
       type == at::kFloat ? kernels::is_worthwhile<float>(shape) : kernels::is_worthwhile<BFloat16>(shape);

@@ -80,6 +80,14 @@ TEST(DirectKernels, HandTheLayoutOn) {
   compare_convolution(torch::nn::Conv2dOptions(3, 20, 5), {4, 3, 28, 28}, 2e-4, at::MemoryFormat::Contiguous);
 }
 
+TEST(DirectKernels, TakeAFilterForEachChannel) {
+  for (int64_t stride : {1, 2}) {
+    const auto options = torch::nn::Conv2dOptions(40, 40, 3).groups(40).padding(1).stride(stride);
+    compare_convolution(options, {4, 40, 14, 13});
+    compare_convolution(options, {4, 40, 14, 13}, 2e-4, at::MemoryFormat::Contiguous);
+  }
+}
+
 TEST(DirectKernels, LeaveToTheEngineWhatDoesNotFit) {
   compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).stride(2), {2, 8, 9, 9});
   compare_convolution(torch::nn::Conv2dOptions(8, 8, 3).dilation(2), {2, 8, 9, 9});

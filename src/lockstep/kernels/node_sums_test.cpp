@@ -59,7 +59,10 @@ void expect_sums_of_shards() {
   expect_sums_of_shards<T>({2, 48, 14, 13, 20, 1, 1, 0, 0, false});      // 1 x 1, many places
 }
 
-TEST(NodeSums, AreThoseOfOneShardAfterTheOther) { expect_sums_of_shards<float>(); }
+TEST(NodeSums, AreThoseOfOneShardAfterTheOther) {
+  expect_sums_of_shards<float>();
+  expect_sums_of_shards<float>({2, 40, 9, 8, 40, 3, 3, 1, 1, false, 2, 2, 1, true});  // depthwise
+}
 
 TEST(NodeSums, AreThoseOfOneShardAfterTheOtherInHalfPrecision) { expect_sums_of_shards<BFloat16>(); }
 

@@ -109,22 +109,24 @@ bool Search::promote() {
 }
 
 // The best trial at the rung that has not gone on yet, if it is in the best part and fewer than that part
-// have gone on: early trials, which were the best of few, must not add to the part. If they took the place of
-// a later one that is the best of all, this one goes on in the end.
+// have gone on: early trials, which were the best of few, must not add to the part. When no other trial comes
+// to the rung any more, those of the best part that lost their place to an early one go on.
 Trial* Search::next_from(size_t rung) {
   std::vector<Trial*> there;
   size_t gone_on = 0;
+  bool is_complete = static_cast<int64_t>(trials_.size()) == count_;
   for (Trial& trial : trials_) {
     if (trial.at_rungs.size() > rung) there.push_back(&trial);
     gone_on += trial.promoted > static_cast<int64_t>(rung) ? 1 : 0;
+    if (trial.at_rungs.size() <= rung && trial.state == TrialState::running) is_complete = false;
   }
   std::stable_sort(there.begin(), there.end(), [&](const Trial* a, const Trial* b) {
     return loss_of(a->at_rungs[rung]) < loss_of(b->at_rungs[rung]);
   });
-  const size_t part = there.size() / static_cast<size_t>(options_.reduction);
-  const bool nothing_else = flights_.empty() && static_cast<int64_t>(trials_.size()) == count_;
-  const size_t candidates = gone_on < part ? part : nothing_else ? 1 : 0;
-  for (size_t i = 0; i < std::min(candidates, there.size()); ++i) {
+  size_t part = there.size() / static_cast<size_t>(options_.reduction);
+  if (is_complete) part = std::min(there.size(), std::max<size_t>(1, part));
+  if (gone_on >= part && !is_complete) return nullptr;
+  for (size_t i = 0; i < part; ++i) {
     if (there[i]->state == TrialState::waiting && there[i]->at_rungs.size() == rung + 1) return there[i];
   }
   return nullptr;

@@ -21,7 +21,7 @@ namespace lockstep::sweep {
 enum class StopRule {
   none,
   asha,   ///< at each rung the best 1 / reduction of the trials go on (Li et al. 2020), with the delayed
-          ///< promotion of Hyper-Tune (Li et al. 2022): not more of them, but for the best one at the end
+          ///< promotion of Hyper-Tune (Li et al. 2022): more of them only when a rung is complete
   median  ///< a trial that is worse than the median of earlier trials at a rung ends
 };
 constexpr std::array<const char*, 3> enum_names(StopRule) { return {"none", "asha", "median"}; }

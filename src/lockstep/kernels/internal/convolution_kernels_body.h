@@ -3,6 +3,7 @@
 #pragma once
 
 #include "lockstep/kernels/convolution_kernels.h"
+#include "lockstep/kernels/internal/depthwise.h"
 #include "lockstep/kernels/internal/direct.h"
 #include "lockstep/kernels/internal/node_sums.h"
 #include "lockstep/kernels/internal/places.h"
@@ -73,6 +74,10 @@ void convolve(const ConvolutionShape& shape, ConvolutionMethod method, const T* 
 template <class T>
 void forward(const ConvolutionShape& shape, const T* input, const T* weight, const T* bias,
              const ConvolutionOutput<T>& output) {
+  if (shape.depthwise) {
+    return with_lanes(shape,
+                      [&](auto lanes) { depthwise_forward<lanes>(shape, input, weight, bias, output); });
+  }
   const ConvolutionMethod method = method_of(shape);
   const WeightMatrix matrix = weight_by_filters(shape);
   if (method != ConvolutionMethod::places)
@@ -86,6 +91,10 @@ void forward(const ConvolutionShape& shape, const T* input, const T* weight, con
 
 template <class T>
 void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* weight, T* input_gradient) {
+  if (shape.depthwise) {
+    return with_lanes(
+        shape, [&](auto lanes) { depthwise_input_gradient<lanes>(shape, gradient, weight, input_gradient); });
+  }
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd && TileGrid(shape).count() < TileGrid(reversed(shape)).count()) {
     return with_lanes(shape, [&](auto lanes) {
@@ -127,7 +136,9 @@ void weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* 
   const WeightGradients target{weight_gradient, bias_gradient};
   with_lanes(shape, [&](auto lanes) {
     const ConvolutionMethod method = method_of(shape);
-    if (method == ConvolutionMethod::places) {
+    if (shape.depthwise) {
+      depthwise_weight_gradient<lanes>(shape, gradient, input, target);
+    } else if (method == ConvolutionMethod::places) {
       weight_gradient_of_places<T, lanes>(shape, gradient, input, weight_gradient, bias_gradient);
     } else if (is_pointwise(shape) && has_few_places(shape)) {
       pointwise_weight_gradient_by_tiles<T, lanes>(shape, gradient, input, target);

@@ -74,7 +74,7 @@ inline std::string text(const ConvolutionShape& s) {
                        s.padding_height, s.padding_width, s.stride_height, s.stride_width}) {
     result += std::to_string(part) + " ";
   }
-  return result + (s.weight_channels_last ? "channels last" : "");
+  return result + (s.weight_channels_last ? "channels last" : "") + (s.depthwise ? "depthwise" : "");
 }
 
 inline int64_t input_size(const ConvolutionShape& s) { return s.batch * s.height * s.width * s.channels; }
@@ -82,7 +82,7 @@ inline int64_t output_size(const ConvolutionShape& s) {
   return s.batch * s.output_height() * s.output_width() * s.filters;
 }
 inline int64_t weight_size(const ConvolutionShape& s) {
-  return s.filters * s.channels * s.kernel_height * s.kernel_width;
+  return s.filters * (s.depthwise ? 1 : s.channels) * s.kernel_height * s.kernel_width;
 }
 
 template <class T>
@@ -107,7 +107,9 @@ void each_product(const ConvolutionShape& s, Visit&& visit) {
             const int64_t output = ((n * s.output_height() + y) * s.output_width() + x) * s.filters;
             const int64_t input = ((n * s.height + row) * s.width + column) * s.channels;
             const int64_t tap = ky * s.kernel_width + kx;
-            for (int64_t k = 0; k < s.filters; ++k)
+            for (int64_t k = 0; s.depthwise && k < s.filters; ++k)
+              visit(output + k, input + k, k * taps + tap);
+            for (int64_t k = 0; !s.depthwise && k < s.filters; ++k)
               for (int64_t c = 0; c < s.channels; ++c) {
                 visit(output + k, input + c,
                       s.weight_channels_last ? (k * taps + tap) * s.channels + c

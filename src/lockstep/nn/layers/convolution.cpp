@@ -44,7 +44,9 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
   plan.learnables.push_back(
       {"weight", {options.filters, input.shape[0] / options.groups, kernel.height, kernel.width}});
   if (options.bias) plan.learnables.push_back({"bias", {options.filters}});
-  const bool plain = dilation.height == 1 && dilation.width == 1 && options.groups == 1;
+  const bool depthwise =
+      options.groups > 1 && options.groups == input.shape[0] && options.groups == options.filters;
+  const bool plain = dilation.height == 1 && dilation.width == 1 && (options.groups == 1 || depthwise);
   const bool overlaps = padding.height < kernel.height && padding.width < kernel.width;
   const kernels::ConvolutionShape shape{0,
                                         input.shape[0],
@@ -57,7 +59,9 @@ LayerPlan plan_conv2d(const Conv2d& options, const std::vector<LayerInput>& inpu
                                         padding.width,
                                         false,
                                         stride.height,
-                                        stride.width};
+                                        stride.width,
+                                        1,
+                                        depthwise};
   plan.runs_direct = [shape, possible = plain && overlaps](int64_t batch, bool half) {
     return possible && is_direct(shape, batch, half);
   };
