@@ -78,15 +78,17 @@ LOCKSTEP_DEFINE_WIDEST(ConvolutionKernels, convolution_kernels, vector_convoluti
 const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
   const bool single =
       shape.output_height() * shape.output_width() == 1 && shape.kernel_height * shape.kernel_width > 1;
-  return single && method_of(shape) == ConvolutionMethod::places ? vector_convolution_kernels<BFloat16>()
-                                                                 : amx_convolution_kernels();
+  return shape.depthwise || (single && method_of(shape) == ConvolutionMethod::places)
+             ? vector_convolution_kernels<BFloat16>()
+             : amx_convolution_kernels();
 }
 
 // The AMX kernels sum over 32 places in a line at once, and in small images few of these are in the image.
 const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
   const bool small = shape.height * shape.width <= kFewPlaces;
-  return small && method_of(shape) == ConvolutionMethod::places ? vector_convolution_kernels<BFloat16>()
-                                                                : amx_convolution_kernels();
+  return shape.depthwise || (small && method_of(shape) == ConvolutionMethod::places)
+             ? vector_convolution_kernels<BFloat16>()
+             : amx_convolution_kernels();
 }
 
 constexpr ConvolutionKernels<BFloat16> kWithMatrixUnit{
@@ -151,22 +153,24 @@ const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape) {
   constexpr bool kFloat = std::is_same_v<T, float>;
-  if (shape.depthwise) return kFloat;
+  if (shape.depthwise) return true;
   if (!kFloat && device::has_matrix_unit()) return true;  // the second table
   const ConvolutionMethod method = method_of(shape);
   if (method == ConvolutionMethod::winograd) {
     // Each pass transforms all weights, which is only worth it with enough tiles. The shards of a worker
     // share the transform, so a shard of four images need not be worth it alone.
     return saves_half(shape) &&
-           shape.channels * shape.filters <= (kFloat ? 65536 : 512) * shape.batch * tiles_of_image(shape);
+           shape.channels * shape.filters <= (kFloat ? 65536 : 16384) * shape.batch * tiles_of_image(shape);
   }
   const bool pointwise = shape.kernel_height == 1 && shape.kernel_width == 1;
   if (method == ConvolutionMethod::places)
     return shape.height * shape.width <= (kFloat && !pointwise ? 4 * kFewPlaces : kFewPlaces);
   if (shape.channels == 1) return true;
   if (shape.is_strided()) return false;
+  // In bfloat16, oneDNN multiplies up to 1.7 times as fast; but with few places in a shard, it mostly writes
+  // the gradients of weights.
+  if (pointwise) return kFloat || shape.batch * shape.height * shape.width <= kFewPlaces;
   if (!kFloat) return false;
-  if (pointwise) return true;
   return shape.channels <= 3 ? shape.filters <= 32 : pads_less(shape.channels) && pads_less(shape.filters);
 }
 

@@ -85,9 +85,10 @@ enum class ConvolutionMethod { winograd, places, direct };
 /// images and for strides. direct: for the rest.
 ConvolutionMethod method_of(const ConvolutionShape& shape);
 
-/// Whether the three passes together take less time than oneDNN's for tensors of T. Measured on one core of
-/// AMD Zen 4 with AVX-512 and bfloat16 instructions, and for AMX on an Intel Xeon, against LibTorch 2.11. For
-/// a first layer of up to 3 channels the gradient by the input is not counted.
+/// Whether the three passes together take less time than oneDNN's for tensors of T, in training of several
+/// shards at once: then oneDNN is called for each shard, and its results are copied. Measured on one core of
+/// AMD Zen 4 and Zen 5 with AVX-512 and bfloat16 instructions, and for AMX on an Intel Xeon, against LibTorch
+/// 2.11 and 2.15. For a first layer of up to 3 channels the gradient by the input is not counted.
 template <class T>
 bool is_worthwhile(const ConvolutionShape& shape);
 

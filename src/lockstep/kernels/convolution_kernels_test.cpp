@@ -22,6 +22,7 @@ TEST(ConvolutionKernels, AreWorthwhileWhereTheyWereFaster) {
   EXPECT_TRUE(is_worthwhile<float>({4, 512, 4, 4, 512, 3, 3, 1, 1, false}));
   EXPECT_FALSE(is_worthwhile<float>({1, 512, 4, 4, 512, 3, 3, 1, 1, false}));
   EXPECT_TRUE(is_worthwhile<BFloat16>({16, 512, 1, 1, 512, 3, 3, 1, 1, false}));
+  EXPECT_TRUE(is_worthwhile<BFloat16>({4, 512, 2, 2, 2048, 1, 1, 0, 0, false}));
   EXPECT_EQ(is_worthwhile<BFloat16>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}), device::has_matrix_unit());
 }
 
