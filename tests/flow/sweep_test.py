@@ -120,11 +120,13 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertGreater(len(parts), 6)
 
     def test_more_trials_than_ended_early(self):
-        """Some of the trials that ended early go on, and others end early again."""
+        """Some of the trials that ended early go on, and others end early again. What is the best of few may end early
+        among more, and go on among many."""
         rungs = [*ASHA, "--first-rung", "1", "--reduction", "2", "--seed", "2"]
-        self.sweep("asha_six", rungs, 2)
-        runs.run("sweep", "--resume", "--output", self.folder / "asha_six", "--count", "12")
-        self.assertEqual(table(self.folder / "asha_six"), self.sweep("asha_twelve", [*rungs, "--count", "12"], 2))
+        self.sweep("asha_more", [*rungs, "--count", "2"], 2)
+        for count in ("3", "6", "12"):
+            runs.run("sweep", "--resume", "--output", self.folder / "asha_more", "--count", count)
+        self.assertEqual(table(self.folder / "asha_more"), self.sweep("asha_twelve", [*rungs, "--count", "12"], 2))
 
     def test_bad_searches(self):
         output = self.folder / "bad"

@@ -70,7 +70,8 @@ bool is_array(const Submission& submission) { return submission.folders.size() >
 int64_t signal_before(const Profile& profile) {
   const auto limit = seconds_of_time_limit(profile.time);
   if (!limit || *limit == 0) return profile.signal_before;
-  return std::clamp<int64_t>(*limit - kSecondsBeforeSignal, 1, profile.signal_before);
+  const int64_t whole_minutes = (*limit + 59) / 60 * 60;  // as Slurm takes it
+  return std::clamp<int64_t>(whole_minutes - kSecondsBeforeSignal, 1, profile.signal_before);
 }
 
 class Slurm : public Scheduler {

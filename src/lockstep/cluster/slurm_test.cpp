@@ -41,7 +41,7 @@ TEST(SlurmOptions, TheSignalNeverComesBeforeTheScriptCanTakeIt) {
   };
   EXPECT_THAT(signal("1", 60), Contains("--signal=B:USR1@15"));
   EXPECT_THAT(signal("2", 60), Contains("--signal=B:USR1@60"));
-  EXPECT_THAT(signal("0:30", 60), Contains("--signal=B:USR1@1"));
+  EXPECT_THAT(signal("0:30", 60), Contains("--signal=B:USR1@15"));
   EXPECT_THAT(signal("1:00:00", 3600), Contains("--signal=B:USR1@3555"));
   for (const char* time : {"", "0", "UNLIMITED"})
     EXPECT_THAT(signal(time, 60), Contains("--signal=B:USR1@60"));

@@ -9,12 +9,12 @@
 namespace lockstep::kernels {
 
 /// While it lives and is enabled, LibTorch's operators on this thread, and so all modules, use our kernels if
-/// they support the arguments and are faster. at::conv2d needs one group, no dilation, and float32 images on
-/// a CPU, or autocast to bfloat16; its output has the input's order of memory. The others take float32 and
-/// bfloat16: at::max_pool2d and at::batch_norm on images stored channels last, at::relu, and at::linear for
-/// input [b,features] with few samples or outputs, also as addmm or matmul by a transposed matrix, which
-/// modules call. Everything else goes to the engine. at::Tensor::view of images stored channels last makes a
-/// copy if there is no such view. Scopes nest; the inner one counts.
+/// they support the arguments and are faster. at::conv2d needs one group or one for each channel, no
+/// dilation, and float32 images on a CPU, or autocast to bfloat16; its output has the input's order of
+/// memory. The others take float32 and bfloat16: at::max_pool2d and at::batch_norm on images stored channels
+/// last, at::relu, and at::linear for input [b,features] with few samples or outputs, also as addmm or matmul
+/// by a transposed matrix, which modules call. Everything else goes to the engine. at::Tensor::view of images
+/// stored channels last makes a copy if there is no such view. Scopes nest; the inner one counts.
 class DirectKernels {
  public:
   explicit DirectKernels(bool enabled);

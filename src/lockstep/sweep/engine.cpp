@@ -119,6 +119,7 @@ class Engine {
       if (!next || !history_.known.contains(*next)) return;
       if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
       search_.tell(*next, history_.known.at(*next));
+      if (const auto line = history_.line_after_early(*next)) write(*line);
       drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
   }
@@ -209,9 +210,13 @@ class Engine {
     add_outcome(segment, result);
   }
 
+  void write(const LogLine& line) {
+    log_.write(line);
+    history_.take(line);
+  }
+
   void add_outcome(const Segment& segment, const TrialResult& result) {
-    log_.write(line_of(segment, result));
-    history_.add(segment, *result.outcome);
+    write(line_of(segment, result));
     if (claims_) claims_->release(segment);
     say(with_outcome(search_.trials()[static_cast<size_t>(segment.trial)], *result.outcome), "");
   }

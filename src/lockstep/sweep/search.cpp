@@ -95,41 +95,63 @@ void Search::fill() {
   }
 }
 
+// From the highest rung down, so that some trials are soon trained in full. Then from the lowest rung up
+// those that lost their place, for they come to the next one.
 bool Search::promote() {
-  size_t rungs = 0;
-  for (const Trial& trial : trials_) rungs = std::max(rungs, trial.at_rungs.size());
-  for (size_t rung = rungs; rung-- > 0;) {
-    Trial* trial = next_from(rung);
+  int64_t rungs = 0;
+  for (const Trial& trial : trials_) rungs = std::max(rungs, std::ssize(trial.at_rungs));
+  for (int64_t i = 0; i < 2 * rungs; ++i) {
+    const bool of_places = i < rungs;
+    const int64_t rung = of_places ? rungs - 1 - i : i - rungs;
+    Trial* trial = of_places ? next_in_place(rung) : next_without_place(rung);
     if (trial == nullptr) continue;
-    trial->promoted = static_cast<int64_t>(rung) + 1;
+    trial->promoted = rung + 1;
     give_out(*trial);
     return true;
   }
   return false;
 }
 
-// The best trial at the rung that has not gone on yet, if it is in the best part and fewer than that part
-// have gone on: early trials, which were the best of few, must not add to the part. When no other trial comes
-// to the rung any more, those of the best part that lost their place to an early one go on.
-Trial* Search::next_from(size_t rung) {
+// The best first.
+std::vector<Trial*> Search::trials_at(int64_t rung) {
   std::vector<Trial*> there;
-  size_t gone_on = 0;
-  bool is_complete = static_cast<int64_t>(trials_.size()) == count_;
   for (Trial& trial : trials_) {
-    if (trial.at_rungs.size() > rung) there.push_back(&trial);
-    gone_on += trial.promoted > static_cast<int64_t>(rung) ? 1 : 0;
-    if (trial.at_rungs.size() <= rung && trial.state == TrialState::running) is_complete = false;
+    if (std::ssize(trial.at_rungs) > rung) there.push_back(&trial);
   }
+  const auto place = static_cast<size_t>(rung);
   std::stable_sort(there.begin(), there.end(), [&](const Trial* a, const Trial* b) {
-    return loss_of(a->at_rungs[rung]) < loss_of(b->at_rungs[rung]);
+    return loss_of(a->at_rungs[place]) < loss_of(b->at_rungs[place]);
   });
-  size_t part = there.size() / static_cast<size_t>(options_.reduction);
-  if (is_complete) part = std::min(there.size(), std::max<size_t>(1, part));
-  if (gone_on >= part && !is_complete) return nullptr;
-  for (size_t i = 0; i < part; ++i) {
-    if (there[i]->state == TrialState::waiting && there[i]->at_rungs.size() == rung + 1) return there[i];
-  }
-  return nullptr;
+  return there;
+}
+
+Trial* Search::first_waiting(std::span<Trial* const> trials, int64_t rung) {
+  const auto found = std::find_if(trials.begin(), trials.end(), [&](const Trial* trial) {
+    return trial->state == TrialState::waiting && std::ssize(trial->at_rungs) == rung + 1;
+  });
+  return found == trials.end() ? nullptr : *found;
+}
+
+// If fewer than the best part of a rung have gone on, one of this part may: early trials, which were the best
+// of few, must not add to the part.
+Trial* Search::next_in_place(int64_t rung) {
+  const std::vector<Trial*> there = trials_at(rung);
+  const size_t part = there.size() / static_cast<size_t>(options_.reduction);
+  const auto gone_on = std::count_if(trials_.begin(), trials_.end(),
+                                     [&](const Trial& trial) { return trial.promoted > rung; });
+  return static_cast<size_t>(gone_on) < part ? first_waiting(std::span(there).first(part), rung) : nullptr;
+}
+
+// When no other trial comes to the rung any more, those of the best part go on that lost their place to an
+// early one; one at least.
+Trial* Search::next_without_place(int64_t rung) {
+  const bool more_come = std::any_of(trials_.begin(), trials_.end(), [&](const Trial& trial) {
+    return trial.state == TrialState::running && std::ssize(trial.at_rungs) <= rung;
+  });
+  if (more_come || static_cast<int64_t>(trials_.size()) < count_) return nullptr;
+  const std::vector<Trial*> there = trials_at(rung);
+  const size_t part = std::max<size_t>(1, there.size() / static_cast<size_t>(options_.reduction));
+  return first_waiting(std::span(there).first(std::min(part, there.size())), rung);
 }
 
 bool Search::begin_trial() {
@@ -185,6 +207,7 @@ void Search::tell(const Segment& segment, const Outcome& outcome) {
   flights_.erase(flight);
   Trial& trial = trials_[static_cast<size_t>(segment.trial)];
   trial = with_outcome(std::move(trial), outcome);
+  if (trial.state == TrialState::waiting && segment.until == 0) trial.state = TrialState::ended;
   if (trial.state == TrialState::waiting) tell_rung(trial);
   if (flights_.empty()) fill();
   if (!flights_.empty()) return;

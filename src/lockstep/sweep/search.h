@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -123,7 +124,10 @@ class Search {
   };
   void fill();
   bool promote();
-  Trial* next_from(size_t rung);
+  std::vector<Trial*> trials_at(int64_t rung);
+  static Trial* first_waiting(std::span<Trial* const> trials, int64_t rung);
+  Trial* next_in_place(int64_t rung);
+  Trial* next_without_place(int64_t rung);
   bool begin_trial();
   void give_out(Trial& trial);
   void tell_rung(Trial& trial);

@@ -157,6 +157,30 @@ TEST(Search, AshaTrainsTheBestTrialHoweverLateItComes) {
   EXPECT_EQ(reached[2] + reached[3], 9);
 }
 
+// The last of five trials is the best. It comes to the second rung before the first one goes on from there.
+TEST(Search, AshaFillsLowerRungsBeforeItLetsOthersGoOn) {
+  SearchOptions options = asha_with_27();
+  options.count = 5;
+  Search search(space_of_two(), options);
+  const std::vector<double> values{0.5, 0.1, 0.2, 0.3, 0.9};
+  auto reached = reached_rungs(search, [&](int64_t trial) { return values[static_cast<size_t>(trial)]; });
+  EXPECT_EQ(search.best()->number, 4);
+  EXPECT_EQ(reached[2], 1);
+  EXPECT_EQ(reached[3], 1);
+}
+
+TEST(Search, ATrialThatIsTrainedInFullDoesNotWait) {
+  SearchOptions options = asha_with_27();
+  options.count = 1;
+  Search search(space_of_two(), options);
+  for (int asked = 0; const auto next = search.next(); ++asked) {
+    ASSERT_LT(asked, 5);
+    search.tell(*next,
+                {.state = TrialState::waiting, .value = 1, .step = next->until, .total_steps = kFullSteps});
+  }
+  EXPECT_EQ(search.trials()[0].state, TrialState::ended);
+}
+
 TEST(Search, AshaTrainsOneOfTwoTrialsInFull) {
   SearchOptions options = asha_with_27();
   options.count = 2;

@@ -127,6 +127,7 @@ void apply(const LogLine& line, Row& row) {
       break;
     case LogKind::early:
       row.state = TrialState::early;
+      row.error.clear();
       row.weights_hash.clear();  // of its full length, if another search had trained it that far
       if (line.value) row.value = line.value;
       if (line.step) row.step = *line.step;

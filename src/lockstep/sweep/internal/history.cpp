@@ -8,7 +8,11 @@ void History::take(const LogLine& line) {
   if (line.kind == LogKind::begin) {
     begun[line.trial] = line.parameters;
   } else if (line.kind == LogKind::outcome) {
-    add({line.trial, line.until}, outcome_of(line));
+    const Segment segment{line.trial, line.until};
+    early.erase(line.trial);  // it went on
+    if (!known.contains(segment)) order.push_back(segment);
+    known[segment] = outcome_of(line);
+    lines[segment] = line;
   } else if (line.kind == LogKind::early) {
     early[line.trial] = line.step;
   } else if (line.kind == LogKind::restart) {
@@ -29,14 +33,15 @@ std::optional<Segment> History::first_of(const std::vector<Segment>& segments) c
   return std::nullopt;
 }
 
-void History::add(const Segment& segment, const Outcome& outcome) {
-  early.erase(segment.trial);  // it went on
-  if (!known.contains(segment)) order.push_back(segment);
-  known[segment] = outcome;
+std::optional<LogLine> History::line_after_early(const Segment& segment) const {
+  const auto ended = early.find(segment.trial);
+  if (ended == early.end() || !ended->second || *ended->second >= known.at(segment).step) return std::nullopt;
+  return lines.at(segment);
 }
 
 void History::forget(int64_t trial) {
   std::erase_if(known, [&](const auto& one) { return one.first.trial == trial; });
+  std::erase_if(lines, [&](const auto& one) { return one.first.trial == trial; });
   std::erase_if(order, [&](const Segment& one) { return one.trial == trial; });
   begun.erase(trial);
   early.erase(trial);

@@ -12,6 +12,7 @@ namespace lockstep::sweep {
 
 struct History {
   std::map<Segment, Outcome> known{};
+  std::map<Segment, LogLine> lines{};                   ///< of known, as they are in the log
   std::vector<Segment> order{};                         ///< of known, as they came
   std::map<int64_t, std::vector<std::string>> begun{};  ///< trials with their parameters, NAME=VALUE
   /// Trials that the stop rule has ended, and after which step; nothing: the log does not say it.
@@ -24,7 +25,9 @@ struct History {
   bool ended_early(const Trial& trial) const;
   /// The one of these segments that became known first.
   std::optional<Segment> first_of(const std::vector<Segment>& segments) const;
-  void add(const Segment& segment, const Outcome& outcome);
+  /// The line of an outcome of a trial that the log says ended early, and before that: with more trials it
+  /// has gone on after all.
+  std::optional<LogLine> line_after_early(const Segment& segment) const;
   /// All about a trial.
   void forget(int64_t trial);
 };
