@@ -12,7 +12,7 @@ Network network_of(const char* layers) { return read_network(parse_json(layers),
 
 TEST(LayerTimes, AWideLayerTakesMostOfTheTime) {
   const auto times =
-      layer_times(network_of(R"([{"type": "conv2d", "filters": 4, "kernel": 3}, {"type": "relu"},
+      layer_times(network_of(R"([{"type": "conv2d", "filters": 24, "kernel": 3}, {"type": "relu"},
       {"type": "conv2d", "filters": 128, "kernel": 5}, {"type": "relu"}, {"type": "global_average_pool"},
       {"type": "flatten"}, {"type": "linear", "features": "classes"}])"),
                   {.channels = 1, .height = 32, .width = 32}, 16);
