@@ -100,14 +100,17 @@ void Search::fill() {
 bool Search::promote() {
   int64_t rungs = 0;
   for (const Trial& trial : trials_) rungs = std::max(rungs, std::ssize(trial.at_rungs));
-  for (int64_t i = 0; i < 2 * rungs; ++i) {
-    const bool of_places = i < rungs;
-    const int64_t rung = of_places ? rungs - 1 - i : i - rungs;
-    Trial* trial = of_places ? next_in_place(rung) : next_without_place(rung);
-    if (trial == nullptr) continue;
-    trial->promoted = rung + 1;
+  const auto go_on = [&](Trial* trial) {
+    if (trial == nullptr) return false;
+    trial->promoted = std::ssize(trial->at_rungs);
     give_out(*trial);
     return true;
+  };
+  for (int64_t rung = rungs - 1; rung >= 0; --rung) {
+    if (go_on(next_in_place(rung))) return true;
+  }
+  for (int64_t rung = 0; rung < rungs; ++rung) {
+    if (go_on(next_without_place(rung))) return true;
   }
   return false;
 }
