@@ -158,13 +158,18 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     def test_images_on_the_gpu_and_recorded_shards_change_no_weight(self):
         on_cpu, _ = self.train("places cpu", *ON_CPU, *runs.SMALL)
         self.assertEqual(runs.plan_line(on_cpu, "images on the GPU"), "")
+        self.assertEqual(runs.plan_line(on_cpu, "CUDA graphs"), "")
+        recorded, side_by_side = "yes one shard after the other", "yes a worker's shards at the same time"
         for name, options, images, graphs in (
-            ("resident", [], "all", ""),
-            ("on the host", ["--resident", "off"], "none --resident off", ""),
-            ("recorded", ["--cuda-graphs"], "all", "yes asked for"),
-            ("recorded from the host", ["--cuda-graphs", "--resident", "off"], "none", "yes asked for"),
-            ("recorded on four", ["--cuda-graphs", "--execution", "multi-gpu"], "all", "yes asked for"),
-            ("shared", ["--cuda-graphs", "--devices", "2", "--workers", "2"], "all", "no several workers share a GPU"),
+            ("resident", ["--cuda-graphs", "off"], "all", "no --cuda-graphs off"),
+            ("on the host", ["--resident", "off", "--cuda-graphs", "off"], "none --resident off",
+             "no --cuda-graphs off"),
+            ("recorded", [], "all", recorded),
+            ("recorded from the host", ["--resident", "off"], "none", recorded),
+            ("recorded on four", ["--cuda-graphs", "on", "--execution", "multi-gpu"], "all", recorded),
+            ("side by side", ["--cuda-graphs", "side-by-side"], "all", side_by_side),
+            ("side by side on two", ["--cuda-graphs", "side-by-side", "--devices", "0,2"], "all", side_by_side),
+            ("shared", ["--devices", "2", "--workers", "2"], "all", "no several workers share a GPU"),
         ):
             with self.subTest(name=name):
                 output, printed = self.train(name, "--execution", "gpu", *runs.SMALL, *options)
@@ -227,16 +232,15 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         _, printed = self.train("refused", "--execution", "gpu", "--augment", "flip", "--resident", "on", *runs.SMALL,
                                 status=2)
         self.assertIn("--resident on is impossible: --augment changes the images on the host", printed)
-        self.assertIn("draws random numbers",
-                      self.run_here("plan", self.digits, "--execution", "gpu", "--network", "squeezenet",
-                                    "--image-size", "33x33", "--cuda-graphs"))
+        refused = self.run_here("plan", self.digits, "--devices", "1", "--workers", "2", "--cuda-graphs", "on",
+                                status=2)
+        self.assertIn("--cuda-graphs is impossible: several workers share a GPU", refused)
 
     def test_a_run_with_images_on_the_gpu_goes_on_without(self):
         whole, _ = self.train("resident whole", *ON_CPU, *runs.SMALL)
-        output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--cuda-graphs", "--max-time",
-                               "0.001", *runs.SMALL)
+        output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--max-time", "0.001", *runs.SMALL)
         again = ["train", self.digits, "--output", output, "--resume"]
-        self.run_here(*again, "--resident", "off", "--cuda-graphs=false", "--max-time", "0.001")
+        self.run_here(*again, "--resident", "off", "--cuda-graphs", "off", "--max-time", "0.001")
         self.run_here(*again, "--execution", "cpu")
         self.assertEqual(runs.weights(output), runs.weights(whole))
 

@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
@@ -33,6 +34,9 @@ class CudaGraph : public device::StepGraph {
   }
 
   void record(const Work& work) override {
+    // Waiting for the device would break the recording of another training of this process.
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
     const c10::cuda::CUDAGuard device(stream_.device_index());
     C10_CUDA_CHECK(cudaDeviceSynchronize());
     // The graph's memory is in addition to the memory of the rehearsals.
@@ -51,6 +55,19 @@ class CudaGraph : public device::StepGraph {
       give_up(pool, /*has_pool=*/!ending);
       throw;
     }
+  }
+
+  void side_by_side(int64_t count, const std::function<void(int64_t)>& branch) override {
+    if (count == 1) return branch(0);
+    while (static_cast<int64_t>(branches_.size()) < count)
+      branches_.push_back(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, stream_.device_index()));
+    for (int64_t i = 0; i < count; ++i) {
+      const c10::cuda::CUDAStream& stream = branches_[static_cast<size_t>(i)];
+      follow(stream, stream_);
+      const c10::cuda::CUDAStreamGuard guard(stream);
+      branch(i);
+    }
+    for (int64_t i = 0; i < count; ++i) follow(stream_, branches_[static_cast<size_t>(i)]);
   }
 
   void replay() override {
@@ -86,6 +103,7 @@ class CudaGraph : public device::StepGraph {
   }
 
   const c10::cuda::CUDAStream stream_;
+  std::vector<c10::cuda::CUDAStream> branches_;
   std::optional<at::cuda::CUDAGraph> graph_;
 };
 

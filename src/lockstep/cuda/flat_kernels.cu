@@ -1,5 +1,8 @@
 #include "lockstep/cuda/flat_kernels.h"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 namespace lockstep::cuda {
 // Not anonymous: nvcc would name that after the folder of this file, and two builds would differ.
 namespace flat {
@@ -38,6 +41,27 @@ __global__ void sums_of_squares(const T* values, int64_t count, int64_t block, d
   if (lane == 0 && index < block_count) sums[index] = sum;
 }
 
+template <class T>
+__device__ T product(T value, float factor) {
+  return static_cast<T>(static_cast<float>(value) * factor);
+}
+template <>
+__device__ double product<double>(double value, float factor) {
+  return value * factor;
+}
+
+template <class T>
+__global__ void drop(const T* from, T* to, Dropping dropping) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < dropping.count;
+       i += int64_t{blockDim.x} * gridDim.x) {
+    const int64_t place = i % dropping.sample;
+    const uint64_t word = device::random_word(static_cast<uint64_t>(dropping.seeds[i / dropping.sample]),
+                                              static_cast<uint64_t>(place / 4));
+    const auto bits = static_cast<uint32_t>(word >> (16 * (place % 4))) & 0xFFFF;
+    to[i] = product(from[i], bits < dropping.kept.levels ? dropping.kept.scale : 0.0F);
+  }
+}
+
 int64_t thread_blocks(int64_t threads) { return (threads + kThreads - 1) / kThreads; }
 
 }  // namespace flat
@@ -60,6 +84,26 @@ void launch_sums_of_squares(const T* values, int64_t count, int64_t block, doubl
   const int64_t block_count = (count + block - 1) / block;
   sums_of_squares<T><<<static_cast<unsigned>(thread_blocks(block_count * kLanes)), kThreads, 0, stream>>>(
       values, count, block, sums, block_count);
+}
+
+template <class T>
+void launch_drop(const void* from, void* to, const Dropping& dropping, cudaStream_t stream) {
+  const int64_t wanted = thread_blocks(dropping.count);
+  const auto blocks = static_cast<unsigned>(wanted < kMostThreadBlocks ? wanted : kMostThreadBlocks);
+  drop<T><<<blocks, kThreads, 0, stream>>>(static_cast<const T*>(from), static_cast<T*>(to), dropping);
+}
+
+void launch_drop(NumberKind kind, const void* from, void* to, const Dropping& dropping, cudaStream_t stream) {
+  switch (kind) {
+    case NumberKind::float32:
+      return launch_drop<float>(from, to, dropping, stream);
+    case NumberKind::float64:
+      return launch_drop<double>(from, to, dropping, stream);
+    case NumberKind::float16:
+      return launch_drop<__half>(from, to, dropping, stream);
+    case NumberKind::bfloat16:
+      return launch_drop<__nv_bfloat16>(from, to, dropping, stream);
+  }
 }
 
 template void launch_update<float>(const device::UpdateRule&, const float*, float*, float*, float*, int64_t,

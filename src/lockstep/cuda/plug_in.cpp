@@ -79,6 +79,37 @@ class Kernels : public device::GpuKernels {
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return sums;
   }
+
+  void drop(const at::Tensor& from, const at::Tensor& to, const at::Tensor& seeds,
+            const device::Kept& kept) const override {
+    if (from.numel() == 0) return;
+    const c10::cuda::CUDAGuard guard(from.device());
+    const Dropping dropping{.seeds = seeds.const_data_ptr<int64_t>(),
+                            .sample = from.numel() / seeds.numel(),
+                            .count = from.numel(),
+                            .kept = kept};
+    const auto launch = [&](auto kind) {
+      launch_drop(kind, from.const_data_ptr(), to.mutable_data_ptr(), dropping,
+                  c10::cuda::getCurrentCUDAStream());
+    };
+    switch (from.scalar_type()) {
+      case at::kFloat:
+        launch(NumberKind::float32);
+        break;
+      case at::kDouble:
+        launch(NumberKind::float64);
+        break;
+      case at::kHalf:
+        launch(NumberKind::float16);
+        break;
+      case at::kBFloat16:
+        launch(NumberKind::bfloat16);
+        break;
+      default:
+        throw std::runtime_error("dropout has no kernel for this type");
+    }
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
 };
 
 class Library : public device::GpuLibrary {
@@ -173,7 +204,7 @@ class Library : public device::GpuLibrary {
 }  // namespace lockstep::cuda
 
 extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary*
-lockstep_gpu_library_5() {
+lockstep_gpu_library_6() {
   static const lockstep::cuda::Library library;
   return &library;
 }

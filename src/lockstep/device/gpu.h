@@ -10,6 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lockstep/device/dropout_rule.h"
 #include "lockstep/device/gpu_link.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/device/jpeg_decoder.h"
@@ -18,9 +19,9 @@
 
 namespace lockstep::device {
 
-/// A GPU's arithmetic over flat buffers, float or double, on the calling thread's current stream. The bits
-/// are the same in every run and, for one element or one block, in the order of operations of the CPU
-/// kernels.
+/// A GPU's own arithmetic, on flat buffers of float or double where nothing else is said, on the calling
+/// thread's current stream. The bits are the same in every run and, for one element or one block, in the
+/// order of operations of the CPU kernels.
 class GpuKernels {
  public:
   virtual ~GpuKernels() = default;
@@ -31,6 +32,11 @@ class GpuKernels {
 
   /// The sum of squares of each `block` elements, double, on the same device; the last block may be shorter.
   virtual at::Tensor sums_of_squares(const at::Tensor& values, int64_t block) const = 0;
+
+  /// Dropout: `to` has the layout of `from`, any floating-point type; seeds: int64, one for each sample,
+  /// which are one after the other in memory.
+  virtual void drop(const at::Tensor& from, const at::Tensor& to, const at::Tensor& seeds,
+                    const Kept& kept) const = 0;
 };
 
 /// Memory of one GPU in bytes: of the device, and of this process's tensors.
@@ -104,6 +110,6 @@ const GpuLibrary& gpu_library();
 
 /// The name of the function `const GpuLibrary* f()` that the plug-in exports. Its number changes with this
 /// header.
-inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_5";
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_6";
 
 }  // namespace lockstep::device

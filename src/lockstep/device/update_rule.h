@@ -5,11 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define LOCKSTEP_DEVICE_FUNCTION __host__ __device__
-#else
-#define LOCKSTEP_DEVICE_FUNCTION
-#endif
+#include "lockstep/device/device_function.h"
 
 namespace lockstep::device {
 

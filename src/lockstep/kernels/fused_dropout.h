@@ -1,5 +1,5 @@
-// Dropout on a CPU in one pass. LibTorch draws each number of its mask separately, which takes longer than
-// the layers around it.
+// Dropout in one pass, with the same mask on a CPU and on a GPU. On a CPU LibTorch draws each number of its
+// mask separately, which takes longer than the layers around it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
 #include "lockstep/kernels/group_batch_norm.h"
 
+#include <array>
 #include <vector>
 
 #include <ATen/Functions.h>
@@ -13,6 +14,8 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+constexpr std::array<int64_t, 2> kAllButChannels{0, 2};
 
 // Of each shard, double [b,C,values].
 std::vector<at::Tensor> shards_of(const at::Tensor& batch) {
@@ -79,8 +82,8 @@ class GroupBatchNorm : public torch::autograd::Function<GroupBatchNorm> {
     for (const Range group : ShardsTogether::groups().shards) {
       const NormSums all = fold(group, &add_moments, [&](int64_t index) {
         const at::Tensor& shard = shards[static_cast<size_t>(index)];
-        const at::Tensor mean = shard.mean({0, 2}, /*keepdim=*/true);
-        NormSums sums = sums_of(shard, mean, (shard - mean).square().sum({0, 2}));
+        const at::Tensor mean = shard.mean(at::IntArrayRef(kAllButChannels), /*keepdim=*/true);
+        NormSums sums = sums_of(shard, mean, (shard - mean).square().sum(at::IntArrayRef(kAllButChannels)));
         move_statistics(*state, sums);
         return sums;
       });
@@ -114,8 +117,8 @@ class GroupBatchNorm : public torch::autograd::Function<GroupBatchNorm> {
       next += 2;
       const NormSums all = fold(group, &add_sums, [&](int64_t index) {
         const auto i = static_cast<size_t>(index);
-        const at::Tensor sum = outputs[i].sum({0, 2}),
-                         products = (outputs[i] * (inputs[i] - mean)).sum({0, 2});
+        const at::Tensor sum = outputs[i].sum(at::IntArrayRef(kAllButChannels)),
+                         products = (outputs[i] * (inputs[i] - mean)).sum(at::IntArrayRef(kAllButChannels));
         if (weight.defined()) of_shards[i].weight = (products * inverse.reshape(-1)).to(weight.scalar_type());
         if (bias.defined()) of_shards[i].bias = sum.to(bias.scalar_type());
         return sums_of(inputs[i], sum, products);

@@ -80,6 +80,9 @@ class NoKernels : public device::GpuKernels {
   at::Tensor sums_of_squares(const at::Tensor&, int64_t) const override {
     throw std::logic_error("tensors on a CPU are summed by the CPU's kernels");
   }
+  void drop(const at::Tensor&, const at::Tensor&, const at::Tensor&, const device::Kept&) const override {
+    throw std::logic_error("tensors on a CPU are dropped by the CPU's kernels");
+  }
 };
 
 class QuickDecoder : public device::JpegDecoder {
@@ -146,7 +149,7 @@ class StandIn : public device::GpuLibrary {
 }  // namespace lockstep
 
 extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary*
-lockstep_gpu_library_5() {
+lockstep_gpu_library_6() {
   static const lockstep::StandIn library;
   return &library;
 }

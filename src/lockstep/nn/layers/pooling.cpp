@@ -9,6 +9,7 @@
 #include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/direct_pooling.h"
 #include "lockstep/kernels/shards_together.h"
+#include "lockstep/nn/layers/adaptive_average.h"
 
 namespace lockstep::nn {
 namespace {
@@ -107,7 +108,10 @@ LayerPlan plan_adaptive_average_pool(const AdaptiveAveragePool& options,
   plan.build = [size](bool) {
     return BuiltLayer{nullptr, [size](const std::vector<at::Tensor>& taken) {
                         return kernels::shard_by_shard(taken[0], [&](const at::Tensor& shard) {
-                          return at::adaptive_avg_pool2d(shard, array_of(size));
+                          // CUDA's backward has no repeatable bits, but for one mean of each channel.
+                          return shard.is_cuda() && (size.height > 1 || size.width > 1)
+                                     ? repeatable_adaptive_average(shard, size)
+                                     : at::adaptive_avg_pool2d(shard, array_of(size));
                         });
                       }};
   };

@@ -256,7 +256,7 @@ class StepMeasurement {
   }
 
   // How many of the shards `own` are computed first, as one batch.
-  int64_t together(const ShardRunner& runner, Range own, int64_t shards) const {
+  int64_t together(ShardRunner& runner, Range own, int64_t shards) const {
     return comm::node_from(own.begin, std::min(own.count(), runner.most_together(shard_.count)), shards)
         .count();
   }

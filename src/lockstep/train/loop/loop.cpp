@@ -372,6 +372,8 @@ ShardRunnerOptions Training::runner_options() {
   if (!setup_.plan.machine.cuda_graphs) return options;
   options.recording = {
       .make_graph = [gpu = setup_.plan.machine.gpu] { return device::gpu_library().make_step_graph(gpu); },
+      .side_by_side = setup_.plan.machine.side_by_side,
+      .free_bytes = [gpu = setup_.plan.machine.gpu] { return device::gpu_library().memory(gpu).free; },
       .warn = [this](const std::string& text) { reports_.message(text, "warning"); }};
   return options;
 }

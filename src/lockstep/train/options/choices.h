@@ -85,4 +85,9 @@ constexpr std::array<const char*, 2> enum_names(OutOfMemory) { return {"error", 
 enum class Resident { auto_, on, off };
 constexpr std::array<const char*, 3> enum_names(Resident) { return {"auto", "on", "off"}; }
 
+/// Whether a GPU's work for a shard is recorded and replayed: where that is possible (auto_), always, with
+/// the shards of a worker at the same time, or never.
+enum class Recording { auto_, on, side_by_side, off };
+constexpr std::array<const char*, 4> enum_names(Recording) { return {"auto", "on", "side-by-side", "off"}; }
+
 }  // namespace lockstep::train

@@ -82,7 +82,7 @@ struct Options {
   ScaleWithWorkers scale_with_workers = ScaleWithWorkers::none;
   int64_t prefetch = 0;
   Resident resident = Resident::auto_;
-  bool cuda_graphs = false;
+  Recording cuda_graphs = Recording::auto_;
 
   // Arithmetic
   Precision precision = Precision::single;
@@ -190,8 +190,7 @@ struct Options {
     field("decode", self.decode, weights,
           "how JPEG photographs are decoded; exact: as Pillow does; fast: at 1/2, 1/4 or 1/8 of the size if "
           "the network's input is that much smaller, with colours resized before they are converted; gpu: by "
-          "nvJPEG on the GPUs of the run, at full size, only for files that you trust (not measured on a GPU "
-          "yet)");
+          "nvJPEG on the GPUs of the run, at full size, only for files that you trust");
     field("normalize", self.normalize, weights,
           "subtract M and divide by S, after pixels are divided by 255 (sequences are not); none; mean-std: "
           "mean and deviation of the training data; imagenet: torchvision's values; or M,S as numbers or "
@@ -325,9 +324,11 @@ struct Options {
     field("resident", self.resident, place,
           "on a GPU: keep all images in its memory and gather mini-batches there; auto: if they take no more "
           "than a quarter of the free memory, and there is neither augmentation nor kept features");
-    field("cuda-graphs", self.cuda_graphs, place,
-          "on a GPU: record forward and backward of a shard once and replay them, if the network allows it; "
-          "the plan says whether it does. Not measured on a GPU yet, so off by default");
+    field(
+        "cuda-graphs", self.cuda_graphs, place,
+        "on a GPU: record forward and backward of a shard once and replay them; auto: if the network and the "
+        "options allow it, which the plan says; side-by-side: equal shards of a worker at the same time, "
+        "which has not run on a GPU yet");
     field("Arithmetic");
     field("precision", self.precision, weights,
           "number format of the arithmetic; bf16-mixed and fp16-mixed keep weights in 32 bits; fp16-mixed "

@@ -300,6 +300,7 @@ struct MachinePlan {
   bool resident = false;  ///< training and held-out images are in the memory of this rank's GPU
   bool resident_required = false;  ///< the run fails if there is no memory for them
   bool cuda_graphs = false;        ///< shards are recorded and replayed
+  bool side_by_side = false;       ///< several recorded shards at the same time
   std::string fingerprint;         ///< arithmetic: instruction set, libraries, build
 
   /// How shards are dealt, of this number of ranks.
@@ -318,6 +319,7 @@ struct MachinePlan {
     field("resident", self.resident);
     field("resident_required", self.resident_required);
     field("cuda_graphs", self.cuda_graphs);
+    field("side_by_side", self.side_by_side);
     field("fingerprint", self.fingerprint);
   };
 };

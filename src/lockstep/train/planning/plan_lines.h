@@ -43,7 +43,7 @@ struct PlanReasons {
   bool length_given = false;
   bool rate_to_be_tested = false;  ///< learning-rate auto, given or by the recipe
   std::string precision;
-  std::string cuda_graphs;  ///< why they are used, or not; empty: they were not asked for
+  std::string cuda_graphs;  ///< why they are used, or not; empty on a CPU
 
   std::string resident;       ///< on a GPU: why images lie in its memory, or not; otherwise empty
   std::string cache_option;   ///< --cache

@@ -58,14 +58,6 @@ void check_memory(Plan plan, Precision asked, const nn::Network& network, const 
                     machine.inventory);
 }
 
-// Whether shards are recorded as CUDA graphs; returns the reason.
-std::string choose_recording(Plan& plan, const std::vector<nn::InstanceLayer>& layers,
-                             const ThisMachine& machine) {
-  const std::string obstacle = recording_obstacle(plan, layers, machine.rank_count(plan.machine.devices));
-  plan.machine.cuda_graphs = obstacle.empty();
-  return obstacle.empty() ? "asked for" : obstacle;
-}
-
 // The options end here: each part resolves its own into the plan, and the lines are made from the plan.
 class Preparation {
  public:
@@ -300,8 +292,11 @@ class Preparation {
     plan_.machine.resident = resident.use;
     plan_.machine.resident_required = options_.resident == Resident::on;
     reasons_.resident = std::move(resident.reason);
-    if (options_.cuda_graphs)
-      reasons_.cuda_graphs = choose_recording(plan_, prepared_.prototype.layers, machine_);
+    const RecordingChoice recording = choose_recording(
+        plan_, options_.cuda_graphs, prepared_.prototype.layers, machine_.rank_count(plan_.machine.devices));
+    plan_.machine.cuda_graphs = recording.use;
+    plan_.machine.side_by_side = recording.side_by_side;
+    reasons_.cuda_graphs = recording.reason;
     ImageSets images = open_image_sets(sets_, plan_, caches_,
                                        {.share = request_.images,
                                         .most_bytes = memory_bytes(),

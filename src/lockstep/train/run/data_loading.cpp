@@ -21,7 +21,7 @@ Prepared prepare_data(const Json& told) {
   options.devices.clear();
   options.workers = 0;
   options.resident = Resident::auto_;
-  options.cuda_graphs = false;
+  options.cuda_graphs = Recording::off;
   TrainingRequest request;
   request.folder = told.at("folder").get<std::string>();
   const Plan plan = read_plan(told.at("plan"));

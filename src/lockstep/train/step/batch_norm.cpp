@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include <ATen/Functions.h>
 #include <ATen/record_function.h>
 #include <torch/nn/modules/batchnorm.h>
 
@@ -174,6 +175,13 @@ at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor
   return at::cat(all).to(at::kDouble);
 }
 
+// Zeros, because the last statistics times 0 are added to the new ones: memory of no value may be a NaN.
+void BatchNorms::use_other_memory() {
+  for (const std::vector<at::Tensor>* buffers : {&means_, &variances_}) {
+    for (at::Tensor buffer : *buffers) buffer.set_data(at::zeros_like(buffer));
+  }
+}
+
 std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
                                   int64_t samples) {
   std::vector<Moments> all;
@@ -196,26 +204,69 @@ void BatchNorms::load(const SharedWeights& weights) const {
   }
 }
 
+namespace {
+
+struct Masters {
+  std::vector<at::Tensor> statistics = {};  // running mean and variance of each batch norm
+  std::vector<at::Tensor> batches = {};
+};
+
+Masters masters_of(const SharedWeights& weights, const std::vector<BatchNormInfo>& info) {
+  Masters masters;
+  for (const BatchNormInfo& norm : info) {
+    const std::string prefix = norm.name.empty() ? "" : norm.name + ".";
+    masters.statistics.push_back(weights.buffer(prefix + "running_mean"));
+    masters.statistics.push_back(weights.buffer(prefix + "running_var"));
+    masters.batches.push_back(weights.buffer(prefix + "num_batches_tracked"));
+  }
+  return masters;
+}
+
+// The number of mini-batches so far, if a momentum depends on it.
+std::vector<int64_t> counts_of(const std::vector<BatchNormInfo>& info,
+                               const std::vector<at::Tensor>& batches) {
+  std::vector<int64_t> counts(info.size());
+  if (std::ranges::none_of(info, [](const auto& norm) { return norm.cumulative || norm.starts_as_mean; }))
+    return counts;
+  const at::Tensor host = at::stack(batches).to(at::kCPU, at::kLong);
+  std::copy_n(host.const_data_ptr<int64_t>(), counts.size(), counts.begin());
+  return counts;
+}
+
+double momentum_after(const BatchNormInfo& norm, int64_t batches) {
+  if (!norm.cumulative && !norm.starts_as_mean) return norm.momentum;
+  const double share = 1.0 / static_cast<double>(batches);
+  return norm.cumulative ? share : std::max(share, norm.momentum);
+}
+
+}  // namespace
+
+// Reads and writes all of them at once, because each time waits for the device.
 void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
                    const std::vector<Moments>& all) {
-  for (size_t i = 0; i < info.size(); ++i) {
-    const std::string prefix = info[i].name.empty() ? "" : info[i].name + ".";
-    at::Tensor batches = weights.buffer(prefix + "num_batches_tracked");
-    batches.add_(1);
-    double momentum = info[i].momentum;
-    // Only where it is needed, because reading the count waits for the device.
-    if (info[i].cumulative || info[i].starts_as_mean) {
-      const double share = 1.0 / static_cast<double>(batches.item<int64_t>());
-      momentum = info[i].cumulative ? share : std::max(share, momentum);
-    }
-    const auto move = [&](const at::Tensor& running, const std::vector<double>& values, double divisor) {
-      const at::Tensor batch = at::tensor(values, at::kDouble).div_(divisor);
-      at::Tensor master = running;
-      master.copy_(running.to(at::kCPU, at::kDouble).mul_(1 - momentum).add_(batch, momentum));
-    };
-    move(weights.buffer(prefix + "running_mean"), all[i].mean, 1);
-    move(weights.buffer(prefix + "running_var"), all[i].deviation, all[i].count - 1);
+  const Masters masters = masters_of(weights, info);
+  at::_foreach_add_(masters.batches, 1);
+  const std::vector<int64_t> batches = counts_of(info, masters.batches);
+  const at::Tensor host = at::cat(masters.statistics).to(at::kCPU, at::kDouble);
+  std::vector<at::Tensor> statistics;
+  for (int64_t begin = 0; const at::Tensor& master : masters.statistics) {
+    statistics.push_back(host.narrow(0, begin, master.numel()));
+    begin += master.numel();
   }
+  for (size_t i = 0; i < info.size(); ++i) {
+    const double momentum = momentum_after(info[i], batches[i]);
+    const auto move = [&](at::Tensor& running, const std::vector<double>& values, double divisor) {
+      running.mul_(1 - momentum).add_(at::tensor(values, at::kDouble).div_(divisor), momentum);
+    };
+    move(statistics[2 * i], all[i].mean, 1);
+    move(statistics[2 * i + 1], all[i].deviation, all[i].count - 1);
+  }
+  const at::Tensor moved = host.to(masters.statistics.front().options());
+  for (int64_t begin = 0; at::Tensor & part : statistics) {
+    part = moved.narrow(0, begin, part.numel());
+    begin += part.numel();
+  }
+  at::_foreach_copy_(masters.statistics, statistics);
 }
 
 }  // namespace lockstep::train

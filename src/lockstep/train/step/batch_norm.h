@@ -66,6 +66,9 @@ class BatchNorms {
   at::Tensor statistics() const;
   /// The statistics of one of the shards that were computed together.
   at::Tensor statistics(const kernels::ShardsTogether& together, int64_t shard) const;
+  /// Lets the next forward pass write its statistics to memory of its own, because the last one may still be
+  /// under way on another stream of the device.
+  void use_other_memory();
   /// Copies the masters into this instance's buffers, for validation. The next training pass overwrites them.
   void load(const SharedWeights& weights) const;
 

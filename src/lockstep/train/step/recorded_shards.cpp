@@ -5,18 +5,38 @@
 
 #include <ATen/Functions.h>
 
-#include "lockstep/data/transform.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/failure.h"
 
 namespace lockstep::train {
 namespace {
 
 constexpr int64_t kRehearsals = 3;  // as in PyTorch's make_graphed_callables
-constexpr size_t kMostSizes = 2;    // a full mini-batch has shards of at most two sizes
+// A full mini-batch has shards of at most two sizes, and a worker's equal shards are cut into a few nodes.
+constexpr size_t kMostSizes = 4;
 
-}  // namespace
+// Together they have as many samples as a usual mini-batch, which is what other trainers give a GPU at once.
+constexpr int64_t kMostSideBySide = 8;
+constexpr double kShareSideBySide = 0.5;  // of the device's free memory
 
-std::string recording_obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& steps, int64_t ranks) {
+// Of the outputs of all layers and of their gradients.
+double bytes_of_sample(const nn::Instance& instance) {
+  double count = 0;
+  for (const nn::InstanceLayer& layer : instance.layers) count += static_cast<double>(layer.output_count);
+  return 2 * count * sizeof(float);
+}
+
+// The first layer that draws from the device's generator. Other random layers draw for each sample.
+std::string random_layer(const std::vector<nn::InstanceLayer>& layers, Kernels kernels) {
+  const auto random = std::ranges::find_if(layers, [&](const nn::InstanceLayer& layer) {
+    return layer.random && (!layer.keeps_shards_apart || kernels != Kernels::auto_);
+  });
+  return random == layers.end() ? "" : random->name;
+}
+
+// Why nothing can be recorded in a run; empty if it can.
+std::string obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& layers, int64_t ranks) {
   if (plan.machine.device == "cpu") return "there is no GPU in use";
   if (plan.data.format.kind == data::SampleKind::sequence) return "sequences have different lengths";
   if (plan.exchange.averages()) return "replicas have weights of their own";
@@ -25,38 +45,73 @@ std::string recording_obstacle(const Plan& plan, const std::vector<nn::InstanceL
   if (plan.step.accumulate > 1) return "--accumulate cuts shards into pieces";
   if (plan.network.keep_features) return "the output of frozen layers is kept";
   if (plan.data.augment.mixup > 0) return "mixup has two targets for each image";
-  if (steps.empty()) return "your own module may read from the GPU in the middle of a step";
-  const auto random =
-      std::find_if(steps.begin(), steps.end(), [](const nn::InstanceLayer& step) { return step.random; });
-  return random == steps.end() ? "" : "layer \"" + random->name + "\" draws random numbers";
+  if (!plan.data.class_weights.empty()) return "--class-weights gives each target a weight";
+  return layers.empty() ? "your own module may read from the GPU in the middle of a step" : "";
+}
+
+}  // namespace
+
+RecordingChoice choose_recording(const Plan& plan, Recording asked,
+                                 const std::vector<nn::InstanceLayer>& layers, int64_t ranks) {
+  const bool on_cpu = plan.machine.device == "cpu",
+             must = asked == Recording::on || asked == Recording::side_by_side;
+  if (asked == Recording::off) return {.reason = on_cpu ? "" : "--cuda-graphs off"};
+  const std::string against = obstacle(plan, layers, ranks);
+  if (must && !against.empty())
+    throw Error(ErrorCode::invalid_option, "--cuda-graphs is impossible: " + against, "leave it out");
+  if (on_cpu) return {};
+  if (!against.empty()) return {.reason = against};
+  if (asked != Recording::side_by_side) return {.use = true, .reason = "one shard after the other"};
+  const std::string random = random_layer(layers, plan.step.kernels);
+  if (!random.empty())
+    throw Error(
+        ErrorCode::invalid_option,
+        "--cuda-graphs side-by-side is impossible: layer \"" + random + "\" draws from the GPU's generator",
+        "use --cuda-graphs on");
+  return {.use = true, .side_by_side = true, .reason = "a worker's shards at the same time"};
 }
 
 RecordedShards::RecordedShards(RecordingOptions options, Work work)
     : options_(std::move(options)), work_(std::move(work)) {}
 
-RecordedShards::Size* RecordedShards::size_for(const at::Tensor& input) {
+int64_t RecordedShards::most_side_by_side(const nn::Instance& instance, int64_t samples) {
+  if (!options_.side_by_side) return 1;
+  if (!options_.free_bytes) return kMostSideBySide;
+  if (free_bytes_ == 0) free_bytes_ = options_.free_bytes();
+  const double fitting = kShareSideBySide * static_cast<double>(free_bytes_) /
+                         (bytes_of_sample(instance) * static_cast<double>(samples));
+  return std::clamp<int64_t>(static_cast<int64_t>(fitting), 1, kMostSideBySide);
+}
+
+RecordedShards::Size* RecordedShards::size_for(const Inputs& inputs) {
   if (!is_on()) return nullptr;
-  const auto known = sizes_.find(input.size(0));
+  const at::Tensor& input = inputs.input;
+  const std::pair key{input.size(0), inputs.shards};
+  const auto known = sizes_.find(key);
   if (known != sizes_.end())
     return known->second.pass.input.sizes() == input.sizes() ? &known->second : nullptr;
   if (sizes_.size() == kMostSizes) return nullptr;
   const at::ScalarType wide = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  Size& size = sizes_[input.size(0)];
+  Size& size = sizes_[key];
+  size.pass.shards = inputs.shards;
   size.pass.input = at::empty_like(input);
   size.pass.target = at::empty({input.size(0)}, input.options().dtype(at::kLong));
   size.pass.scale = at::empty({}, input.options().dtype(wide));
+  if (inputs.seeds.defined())
+    size.pass.seeds = at::empty(inputs.seeds.sizes(), input.options().dtype(at::kLong));
   size.graph = options_.make_graph();
   return &size;
 }
 
-const RecordedPass* RecordedShards::run(const at::Tensor& input, const at::Tensor& target, double scale) {
-  Size* size = size_for(input);
+const RecordedPass* RecordedShards::run(const Inputs& inputs) {
+  Size* size = size_for(inputs);
   if (size == nullptr) return nullptr;
   RecordedPass& pass = size->pass;
-  pass.input.copy_(input);
-  pass.target.copy_(target, /*non_blocking=*/true);
-  pass.scale.fill_(scale);
-  const auto work = [this, &pass] { work_(pass); };
+  pass.input.copy_(inputs.input);
+  pass.target.copy_(inputs.target, /*non_blocking=*/true);
+  pass.scale.fill_(inputs.scale);
+  if (inputs.seeds.defined()) pass.seeds.copy_(inputs.seeds, /*non_blocking=*/true);
+  const auto work = [this, &pass, &graph = *size->graph] { work_(pass, graph); };
   if (size->runs < kRehearsals) {
     size->graph->rehearse(work);
   } else {
@@ -64,9 +119,10 @@ const RecordedPass* RecordedShards::run(const at::Tensor& input, const at::Tenso
       if (size->runs == kRehearsals) size->graph->record(work);
     } catch (...) {
       if (options_.warn)
-        options_.warn(
-            "--cuda-graphs does nothing from here on, for shards of " + std::to_string(input.size(0)) +
-            " samples could not be recorded: " + device::error_of(std::current_exception()).message());
+        options_.warn("nothing is recorded from here on, for " + std::to_string(inputs.shards) +
+                      (inputs.shards == 1 ? " shard" : " shards") + " of " +
+                      std::to_string(inputs.input.size(0) / inputs.shards) +
+                      " samples could not be: " + device::error_of(std::current_exception()).message());
       options_.make_graph = {};
       sizes_.clear();
       return nullptr;

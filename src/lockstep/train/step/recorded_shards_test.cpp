@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/train/step/shard_parts.h"
 #include "lockstep/train/step/shard_runner.h"
 
 namespace lockstep::train {
@@ -132,13 +134,13 @@ TEST(RecordedShards, TakeTheLossScaleAndLeaveSplitShardsToTheUsualWay) {
   EXPECT_THAT(calls, testing::IsEmpty());
 }
 
-TEST(RecordedShards, AThirdSizeGoesTheUsualWay) {
+TEST(RecordedShards, AFifthSizeGoesTheUsualWay) {
   at::set_num_threads(1);
   std::vector<std::string> calls;
   Trained usual("lenet"),
       recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
-  expect_equal_training(usual, recorded, {8, 5, 3, 3, 3, 3, 3});
-  EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse"));
+  expect_equal_training(usual, recorded, {8, 5, 3, 6, 4, 4, 4, 4, 4});
+  EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse", "rehearse", "rehearse"));
 }
 
 TEST(RecordedShards, ARecordingThatFailsIsSaidOnceAndCostsNoResult) {
@@ -151,34 +153,126 @@ TEST(RecordedShards, ARecordingThatFailsIsSaidOnceAndCostsNoResult) {
                      .warn = [&](const std::string& text) { said.push_back(text); }}});
   expect_equal_training(usual, recorded, {8, 8, 8, 8, 8, 5});
   EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse", "rehearse", "record"));
-  EXPECT_THAT(said, ElementsAre(testing::AllOf(HasSubstr("shards of 8 samples"),
+  EXPECT_THAT(said, ElementsAre(testing::AllOf(HasSubstr("1 shard of 8 samples"),
                                                HasSubstr("not permitted when stream is capturing"))));
+}
+
+// Shards of a node, joined and apart, as the queue gives them.
+TEST(RecordedShards, SeveralSideBySideGiveTheSumOfTheTree) {
+  at::set_num_threads(1);
+  constexpr int64_t kShards = 4, kSamples = 8;
+  for (const char* name : {"lenet", "digits_cnn", "squeezenet"}) {
+    std::vector<std::string> calls;
+    Trained usual(name),
+        recorded(name, {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); },
+                                      .side_by_side = true}});
+    EXPECT_EQ(usual.runner.most_together(kSamples), 1);
+    EXPECT_EQ(recorded.runner.most_together(kSamples), 8);
+    for (int64_t step = 0; step < 5; ++step) {
+      const data::Shard all = shard_of(kShards * kSamples);
+      std::vector<ShardResult> expected;
+      std::vector<at::Tensor> sums;
+      for (int64_t i = 0; i < kShards; ++i) {
+        const Range part{i * kSamples, (i + 1) * kSamples};
+        data::Shard shard = part_of_shard(all, part);
+        shard.index = i;
+        expected.push_back(usual.runner.train(shard, all.count, step));
+        sums.push_back(at::zeros_like(usual.weights.flat()));
+        usual.weights.put(usual.runner.gradients(), sums.back(), /*add=*/false);
+      }
+      std::vector<ShardResult> results = recorded.runner.train_together({all, kShards}, all.count, step);
+      const at::Tensor flat = at::zeros_like(recorded.weights.flat());
+      recorded.weights.put(recorded.runner.gradients(), flat, /*add=*/false);
+      EXPECT_TRUE(at::equal(flat, (sums[0] + sums[1]) + (sums[2] + sums[3]))) << name << " step " << step;
+      for (std::vector<ShardResult>* each : {&expected, &results})
+        reduce_results(*each, kShards, /*pieces=*/1, usual.norms, *comm::make_communicator());
+      for (size_t i = 0; i < results.size(); ++i) {
+        EXPECT_EQ(results[i].loss, expected[i].loss);
+        EXPECT_EQ(results[i].targets, expected[i].targets);
+        for (size_t m = 0; m < expected[i].moments.size(); ++m)
+          EXPECT_EQ(results[i].moments[m].mean, expected[i].moments[m].mean);
+      }
+    }
+    EXPECT_THAT(calls, ElementsAre("rehearse", "rehearse", "rehearse", "record", "replay", "replay"));
+  }
+}
+
+TEST(RecordedShards, SeveralWhoseRecordingFailsAreComputedOneByOne) {
+  at::set_num_threads(1);
+  std::vector<std::string> calls;
+  const auto broken = [&] { return std::make_unique<Noted>(calls, /*fails=*/true); };
+  Trained usual("digits_cnn", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}}),
+      failing("digits_cnn", {.recording = {.make_graph = broken}});
+  for (int64_t step = 0; step < 5; ++step) {
+    const data::Shard all = shard_of(16);
+    for (Trained* one : {&usual, &failing}) one->runner.train_together({all, 2}, 16, step);
+    const std::vector<at::Tensor> expected = usual.runner.gradients(), ours = failing.runner.gradients();
+    for (size_t p = 0; p < ours.size(); ++p) EXPECT_TRUE(at::equal(ours[p], expected[p])) << step;
+  }
+}
+
+TEST(RecordedShards, RandomLayersDrawTheSameNumbers) {
+  at::set_num_threads(1);
+  std::vector<std::string> calls;
+  Trained usual("squeezenet");
+  Trained recorded("squeezenet",
+                   {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); }}});
+  expect_equal_training(usual, recorded, {4, 4, 4, 4, 4});
+  EXPECT_THAT(calls, testing::Contains("replay"));
+}
+
+TEST(RecordedShards, FewerGoSideBySideWithLittleMemory) {
+  std::vector<std::string> calls;
+  const auto most_with = [&](int64_t free_bytes) {
+    Trained recorded("lenet", {.recording = {.make_graph = [&] { return std::make_unique<Noted>(calls); },
+                                             .side_by_side = true,
+                                             .free_bytes = [=] { return free_bytes; }}});
+    return recorded.runner.most_together(16);
+  };
+  EXPECT_EQ(most_with(int64_t{80} << 30), 8);
+  EXPECT_EQ(most_with(1000), 1);
+  EXPECT_GT(most_with(20 << 20), 1);
+  EXPECT_LT(most_with(20 << 20), 8);
+}
+
+std::string obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& layers, int64_t ranks) {
+  const RecordingChoice choice = choose_recording(plan, Recording::auto_, layers, ranks);
+  if (choice.use) return "";
+  EXPECT_THROW(choose_recording(plan, Recording::on, layers, ranks), Error);
+  return choice.reason;
 }
 
 TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
   Plan plan;
   plan.machine.device = "cuda";
   const std::vector<nn::InstanceLayer> layers{{.name = "conv"}, {.name = "relu"}};
-  EXPECT_EQ(recording_obstacle(plan, layers, 1), "");
-  EXPECT_THAT(recording_obstacle(plan, {{.name = "conv"}, {.name = "drop", .random = true}}, 1),
-              HasSubstr("layer \"drop\" draws random numbers"));
-  EXPECT_THAT(recording_obstacle(plan, {}, 1), HasSubstr("your own module"));
+  EXPECT_EQ(obstacle(plan, layers, 1), "");
+  EXPECT_FALSE(choose_recording(plan, Recording::auto_, layers, 1).side_by_side);
+  EXPECT_TRUE(choose_recording(plan, Recording::side_by_side, layers, 1).side_by_side);
+  const nn::InstanceLayer by_sample{.name = "drop", .random = true, .keeps_shards_apart = true},
+      by_shard{.name = "noise", .random = true};
+  EXPECT_TRUE(choose_recording(plan, Recording::side_by_side, {by_sample}, 1).side_by_side);
+  EXPECT_TRUE(choose_recording(plan, Recording::auto_, {by_shard}, 1).use);
+  EXPECT_THROW(choose_recording(plan, Recording::side_by_side, {by_shard}, 1), Error);
+  EXPECT_EQ(choose_recording(plan, Recording::off, layers, 1).reason, "--cuda-graphs off");
+  EXPECT_THAT(obstacle(plan, {}, 1), HasSubstr("your own module"));
   plan.machine.workers = 2;
-  EXPECT_THAT(recording_obstacle(plan, layers, 1), HasSubstr("several workers share a GPU"));
-  EXPECT_EQ(recording_obstacle(plan, layers, 2), "");
+  EXPECT_THAT(obstacle(plan, layers, 1), HasSubstr("several workers share a GPU"));
+  EXPECT_EQ(obstacle(plan, layers, 2), "");
   Plan changed = plan;
   changed.step.accumulate = 2;
-  EXPECT_THAT(recording_obstacle(changed, layers, 2), HasSubstr("--accumulate"));
+  EXPECT_THAT(obstacle(changed, layers, 2), HasSubstr("--accumulate"));
   changed = plan;
   changed.data.augment = data::Augment::parse("flip,mixup");
-  EXPECT_THAT(recording_obstacle(changed, layers, 2), HasSubstr("mixup"));
+  EXPECT_THAT(obstacle(changed, layers, 2), HasSubstr("mixup"));
   changed = plan;
   changed.exchange.kind = ExchangeKind::average;
-  EXPECT_THAT(recording_obstacle(changed, layers, 2), HasSubstr("replicas"));
+  EXPECT_THAT(obstacle(changed, layers, 2), HasSubstr("replicas"));
   plan.data.format.kind = data::SampleKind::sequence;
-  EXPECT_THAT(recording_obstacle(plan, layers, 2), HasSubstr("sequences"));
+  EXPECT_THAT(obstacle(plan, layers, 2), HasSubstr("sequences"));
   plan.machine.device = "cpu";
-  EXPECT_THAT(recording_obstacle(plan, layers, 2), HasSubstr("no GPU"));
+  EXPECT_EQ(obstacle(plan, layers, 2), "");
+  EXPECT_FALSE(choose_recording(plan, Recording::auto_, layers, 2).use);
 }
 
 }  // namespace

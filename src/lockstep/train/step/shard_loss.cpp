@@ -17,6 +17,9 @@ namespace {
 // weighted loss, whose divisor is in the weights.
 at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
                          double smoothing) {
+  // CUDA has no kernel with repeatable bits for [b,classes,T].
+  if (logits.dim() == 3 && logits.is_cuda())
+    return sum_of_losses(logits.transpose(1, 2).flatten(0, 1), target.flatten(), shard, smoothing);
   if (!shard.mixed_target.defined()) {
     const at::Tensor weights =
         shard.class_weights.defined() ? shard.class_weights.to(logits.options()) : at::Tensor();

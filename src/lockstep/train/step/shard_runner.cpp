@@ -5,54 +5,23 @@
 #include <chrono>
 
 #include <ATen/Functions.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/comm/shard_tree.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/placement.h"
 #include "lockstep/train/step/shard_loss.h"
+#include "lockstep/train/step/shard_parts.h"
 
 namespace lockstep::train {
 namespace {
-
-// Samples [begin, begin + count) of a shard.
-data::Shard part_of_shard(const data::Shard& shard, Range part) {
-  const auto rows = [&](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.narrow(0, part.begin, part.count()) : tensor;
-  };
-  return {.index = shard.index,
-          .first = shard.first + part.begin,
-          .images = rows(shard.images),
-          .target = rows(shard.target),
-          .count = part.count(),
-          .input = rows(shard.input),
-          .lengths = rows(shard.lengths),
-          .continues = rows(shard.continues),
-          .mixed_target = rows(shard.mixed_target),
-          .target_share = rows(shard.target_share),
-          .class_weights = shard.class_weights};
-}
-
-std::vector<at::Tensor> part_of_rows(const std::vector<at::Tensor>& all, Range part) {
-  std::vector<at::Tensor> rows;
-  for (const at::Tensor& tensor : all) rows.push_back(tensor.narrow(0, part.begin, part.count()));
-  return rows;
-}
-
-void append_rows(std::vector<at::Tensor>& all, const std::vector<at::Tensor>& rows) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (all.size() <= i) {
-      all.push_back(rows[i]);
-    } else {
-      all[i] = at::cat({all[i], rows[i]});
-    }
-  }
-}
 
 // Two workers on a Xeon compute 1.6 times as many images/s with 32 samples at once as with 8 (lenet, 8
 // samples in a shard), 1.1 times as many with 64 as with 32 (bench/mnist-99.json, 32 in a shard), and 1.03
@@ -72,6 +41,13 @@ int64_t samples_of_piece(const nn::Instance& instance) {
   if (largest == 0) return 0;
   const auto fitting = static_cast<uint64_t>(kPieceBytes / (largest * static_cast<int64_t>(sizeof(float))));
   return static_cast<int64_t>(std::bit_floor(std::max<uint64_t>(1, fitting)));
+}
+
+// The sum of a node's shards, in the first one's memory.
+at::Tensor added_in_tree(const std::vector<at::Tensor>& shards) {
+  const at::NoGradGuard no_grad;
+  return comm::fold(shards, 0, static_cast<int64_t>(shards.size()),
+                    [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
 }
 
 at::Tensor widened(const at::Tensor& logits) {
@@ -115,8 +91,10 @@ ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_),
       layers_keep_apart_(train::layers_keep_apart(own_.instance)),
+      random_layers_(std::ranges::count_if(own_.instance.layers, &nn::InstanceLayer::random)),
       piece_(samples_of_piece(own_.instance)),
-      recorded_(options_.recording, [this](RecordedPass& pass) { compute_recorded(pass); }),
+      recorded_(options_.recording,
+                [this](RecordedPass& pass, device::StepGraph& graph) { compute_recorded(pass, graph); }),
       anomalies_(options_.detect_anomaly ? std::make_unique<AnomalyWatch>(own_.instance) : nullptr) {}
 
 ShardRunner::~ShardRunner() {
@@ -178,7 +156,7 @@ AutocastScope ShardRunner::autocast(WeightCasts casts) const {
 
 ShardResult ShardRunner::train(const data::Shard& shard, int64_t target_count, int64_t step,
                                const std::vector<at::Tensor>& hidden_state) {
-  if (auto result = train_recorded(shard, target_count)) return std::move(*result);
+  if (auto results = train_recorded({shard, 1}, target_count, step)) return std::move(results->front());
   return train_in_pieces(own_, {shard, target_count, step, hidden_state});
 }
 
@@ -187,37 +165,66 @@ ShardResult ShardRunner::train(NetworkCopy& copy, const data::Shard& shard, int6
   return train_in_pieces(copy, {shard, target_count, step});
 }
 
-std::optional<ShardResult> ShardRunner::train_recorded(const data::Shard& shard, int64_t target_count) {
-  if (!recorded_.is_on() || options_.accumulate > 1 || take_early_ != nullptr || shard.input.defined() ||
-      shard.lengths.defined() || shard.mixed_target.defined() || shard.class_weights.defined())
+std::optional<std::vector<ShardResult>> ShardRunner::train_recorded(const ShardsOfNode& node,
+                                                                    int64_t target_count, int64_t step) {
+  const data::Shard& all = node.joined;
+  if (!recorded_.is_on() || options_.accumulate > 1 || take_early_ != nullptr || all.input.defined() ||
+      all.lengths.defined() || all.mixed_target.defined() || all.class_weights.defined())
     return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   begin_training(own_);
+  const at::Tensor input = data::to_input(all.images, options_.format);
+  const auto turn = random_.reseed(shard_seed(options_.seed, step, all.index, /*piece=*/0));
+  const at::Tensor seeds =
+      random_layers_ == 0
+          ? at::Tensor()
+          : kernels::SampleSeeds::table(step_seed(options_.seed, step), all.first, random_layers_, all.count);
   const RecordedPass* pass =
-      recorded_.run(data::to_input(shard.images, options_.format), shard.target,
-                    loss_scale_ / static_cast<double>(std::max<int64_t>(1, target_count)));
+      recorded_.run({node.shards, input, all.target,
+                     loss_scale_ / static_cast<double>(std::max<int64_t>(1, target_count)), seeds});
   if (pass == nullptr) return std::nullopt;
+  norm_groups_.reset();  // a group is a shard
   for (size_t i = 0; i < own_.parameters.size(); ++i) own_.parameters[i].mutable_grad() = pass->gradients[i];
-  ShardResult result;
-  result.unread = {pass->unread.clone()};  // the next shard writes its own values there
-  result.unread_counts = {{shard.count, lockstep::train::target_count(shard)}};
-  result.backward_seconds = seconds_since(start);  // it includes forward
-  return result;
+  std::vector<ShardResult> results(static_cast<size_t>(node.shards));
+  const at::Tensor unread = pass->unread.clone();  // the next shards write their own values there
+  for (int64_t i = 0; i < node.shards; ++i) {
+    const Range part = part_of(all.count, node.shards, i);
+    ShardResult& result = results[static_cast<size_t>(i)];
+    result.unread = {unread[i]};
+    result.unread_counts = {{part.count(), lockstep::train::target_count(part_of_shard(all, part))}};
+  }
+  results.front().backward_seconds = seconds_since(start);  // it includes forward
+  return results;
 }
 
 // The same as train_pass, except that it renews the casts: kept ones could belong to another recording.
-void ShardRunner::compute_recorded(RecordedPass& pass) {
-  at::Tensor wide, loss;
-  {
-    const AutocastScope scope = autocast(WeightCasts::renew);
-    const at::Tensor logits = own_.instance.forward(pass.input);
-    check_logits(logits, pass.target);
-    wide = widened(logits);
-    loss = loss_of_shard(wide, pass.target, {}, options_.label_smoothing).sum;
-  }
-  pass.unread = unread_of(loss.detach(), wide.detach(), pass.target, own_.norms.statistics());
-  loss.backward(pass.scale);
-  pass.gradients = own_.gradients();
+// Gradients are asked for and not accumulated, because an accumulation belongs to one stream of the device.
+void ShardRunner::compute_recorded(RecordedPass& pass, device::StepGraph& graph) {
+  const std::vector<at::Tensor> inputs = pass.input.chunk(pass.shards),
+                                targets = pass.target.chunk(pass.shards);
+  const std::vector<at::Tensor> seeds =
+      pass.seeds.defined() ? pass.seeds.chunk(pass.shards, 1) : std::vector<at::Tensor>(inputs.size());
+  std::vector<at::Tensor> unread(inputs.size()), sums(inputs.size());
+  graph.side_by_side(pass.shards, [&](int64_t shard) {
+    const auto i = static_cast<size_t>(shard);
+    if (pass.shards > 1) own_.norms.use_other_memory();
+    const kernels::SampleSeeds of_samples(seeds[i]);
+    at::Tensor wide, loss;
+    {
+      const AutocastScope scope = autocast(WeightCasts::renew);
+      const at::Tensor logits = own_.instance.forward(inputs[i]);
+      check_logits(logits, targets[i]);
+      wide = widened(logits);
+      loss = loss_of_shard(wide, targets[i], {}, options_.label_smoothing).sum;
+    }
+    unread[i] = unread_of(loss.detach(), wide.detach(), targets[i], own_.norms.statistics());
+    sums[i] = at::zeros_like(own_.weights->flat());
+    own_.weights->put(torch::autograd::grad({loss}, own_.parameters, {pass.scale}, /*retain_graph=*/{},
+                                            /*create_graph=*/false, /*allow_unused=*/true),
+                      sums[i], /*add=*/false);
+  });
+  pass.unread = at::stack(unread);
+  pass.gradients = own_.weights->views(added_in_tree(sums));
 }
 
 void ShardRunner::begin_training(NetworkCopy& copy) const {
@@ -299,7 +306,7 @@ bool ShardRunner::may_go_together(const data::Shard& shard) const {
 }
 
 void ShardRunner::probe(const data::Shard& shard) {
-  if (kept_apart_.contains(shard.count)) return;
+  if (recorded_.is_on() || kept_apart_.contains(shard.count)) return;
   const kernels::ShardsTogether alone(1);
   const bool may = may_go_together(shard);
   if (may) {
@@ -316,18 +323,41 @@ void ShardRunner::set_pieces(int64_t pieces) {
   kept_apart_.clear();
 }
 
-int64_t ShardRunner::most_together(int64_t samples) const {
+int64_t ShardRunner::most_together(int64_t samples) {
+  if (recorded_.is_on())
+    return options_.accumulate == 1 ? recorded_.most_side_by_side(own_.instance, samples) : 1;
   const auto known = kept_apart_.find(samples);
   return known != kept_apart_.end() && known->second ? std::max<int64_t>(1, kSamplesTogether / samples) : 1;
 }
 
 std::vector<ShardResult> ShardRunner::train_together(const ShardsOfNode& node, int64_t target_count,
                                                      int64_t step) {
+  const bool records = recorded_.is_on();
+  if (auto recorded = train_recorded(node, target_count, step)) return std::move(*recorded);
+  if (records) return train_one_by_one(node, target_count, step);
   begin_training(own_);
   std::vector<ShardResult> results(static_cast<size_t>(node.shards));
   const kernels::ShardsTogether together = begin_together(node.shards);
   train_pass({own_, node.joined, target_count, step}, together, results);
   take_early_ = nullptr;
+  return results;
+}
+
+// After a recording has failed.
+std::vector<ShardResult> ShardRunner::train_one_by_one(const ShardsOfNode& node, int64_t target_count,
+                                                       int64_t step) {
+  norm_groups_.reset();
+  std::vector<ShardResult> results;
+  std::vector<at::Tensor> sums;
+  for (int64_t i = 0; i < node.shards; ++i) {
+    data::Shard shard = part_of_shard(node.joined, part_of(node.joined.count, node.shards, i));
+    shard.index += i;
+    results.push_back(train_in_pieces(own_, {shard, target_count, step}));
+    sums.push_back(at::zeros_like(own_.weights->flat()));
+    own_.weights->put(own_.gradients(), sums.back(), /*add=*/false);
+  }
+  const auto gradients = own_.weights->views(added_in_tree(sums));
+  for (size_t i = 0; i < gradients.size(); ++i) own_.parameters[i].mutable_grad() = gradients[i];
   return results;
 }
 

@@ -50,7 +50,7 @@ struct ShardRunnerOptions {
   bool padded_left = false;  ///< sequences
   size_t frozen_layers = 0;  ///< above 0: the `input` of a shard is the output of this many first layers
                              ///< (features())
-  RecordingOptions recording = {};  ///< only if recording_obstacle() is empty
+  RecordingOptions recording = {};  ///< only if choose_recording() says so
 };
 
 /// The options by which the shards of a planned run are computed.
@@ -86,10 +86,13 @@ class ShardRunner {
   void set_pieces(int64_t pieces);
   int64_t pieces() const { return options_.accumulate; }
 
-  /// The maximum number of shards of `samples` samples that train_together() takes. It is 1 until a shard of
-  /// this size was trained alone, which shows whether each layer keeps shards apart; and 1 if one shard is
-  /// large enough.
-  int64_t most_together(int64_t samples) const;
+  /// Whether its passes are recorded. A recording may have several backward passes.
+  bool records() const { return recorded_.is_on(); }
+
+  /// The maximum number of shards of `samples` samples that train_together() takes. With a recording it
+  /// depends on the device's memory. Otherwise it is 1 until a shard of this size was trained alone, which
+  /// shows whether each layer keeps shards apart; and 1 if one shard is large enough.
+  int64_t most_together(int64_t samples);
 
   /// Does what train() does for each of several shards, which are a node of the tree: one result each, with
   /// the same bits. gradients() then holds the node's sum.
@@ -150,9 +153,11 @@ class ShardRunner {
   bool may_go_together(const data::Shard& shard) const;
   void begin_training(NetworkCopy& copy) const;
   ShardResult train_in_pieces(NetworkCopy& copy, const Work& work);
-  /// Nothing, and nothing has happened, if the shard must be trained in the usual way.
-  std::optional<ShardResult> train_recorded(const data::Shard& shard, int64_t target_count);
-  void compute_recorded(RecordedPass& pass);
+  /// Nothing, and nothing has happened, if the shards must be trained in the usual way.
+  std::optional<std::vector<ShardResult>> train_recorded(const ShardsOfNode& node, int64_t target_count,
+                                                         int64_t step);
+  void compute_recorded(RecordedPass& pass, device::StepGraph& graph);
+  std::vector<ShardResult> train_one_by_one(const ShardsOfNode& node, int64_t target_count, int64_t step);
   void train_pass(Pass pass, const kernels::ShardsTogether& together, std::span<ShardResult> results);
   nn::SequenceOutput output_of(NetworkCopy& copy, const data::Shard& shard,
                                const std::vector<at::Tensor>& hidden_state);
@@ -163,7 +168,8 @@ class ShardRunner {
   device::RandomScope random_;
   kernels::DirectKernels convolutions_;
   const bool layers_keep_apart_;  // each layer keeps shards apart, as far as is known without its inputs
-  const int64_t piece_;           // samples that go through the network at once in evaluation; 0: all
+  const int64_t random_layers_;
+  const int64_t piece_;  // samples that go through the network at once in evaluation; 0: all
   RecordedShards recorded_;
   std::map<int64_t, bool> kept_apart_;              // whether all layers did, by the samples of a shard
   std::optional<kernels::NormGroups> norm_groups_;  // of the next train()

@@ -136,10 +136,32 @@ bool put_on_host(const at::Tensor& value, const at::Tensor& flat, int64_t offset
 
 void SharedWeights::put(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add,
                         const kernels::GradientTarget* written) const {
+  if (!flat.device().is_cpu()) return put_on_device(parts, flat, add);
   for (size_t i = 0; i < slots_.size(); ++i) {
     const int64_t begin = slots_[i].offset;
     if ((written != nullptr && written->has(begin)) || put_on_host(parts[i], flat, begin, add)) continue;
     put(i, parts[i], flat.narrow(0, begin, slots_[i].count), add);
+  }
+}
+
+// A few kernels for all parameters, in place of one for each.
+void SharedWeights::put_on_device(const std::vector<at::Tensor>& parts, const at::Tensor& flat,
+                                  bool add) const {
+  std::vector<at::Tensor> targets, values;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const at::Tensor elements = flat.narrow(0, slots_[i].offset, slots_[i].count);
+    if (!parts[i].defined()) {
+      put(i, parts[i], elements, add);
+      continue;
+    }
+    targets.push_back(elements.view(slots_[i].shape));
+    values.push_back(parts[i]);
+  }
+  if (targets.empty()) return;
+  if (add) {
+    at::_foreach_add_(targets, values);
+  } else {
+    at::_foreach_copy_(targets, values);
   }
 }
 

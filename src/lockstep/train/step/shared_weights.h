@@ -78,6 +78,8 @@ class SharedWeights {
   uint64_t hash() const;
 
  private:
+  void put_on_device(const std::vector<at::Tensor>& parts, const at::Tensor& flat, bool add) const;
+
   at::Tensor flat_;
   std::vector<ParameterSlot> slots_;
   nn::NamedTensors buffers_;

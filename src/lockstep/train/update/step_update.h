@@ -88,7 +88,7 @@ class StepUpdate {
   // A step.
 
   /// The maximum number of shards of this size that compute() takes at once from this worker.
-  virtual int64_t most_together(const ShardRunner& runner, int64_t samples) const = 0;
+  virtual int64_t most_together(ShardRunner& runner, int64_t samples) const = 0;
   /// Starts a step, or starts it again after it was dropped. Every worker, with its own shards of the batch.
   virtual void begin_step(Share thread, const data::Batch& batch) = 0;
   /// Forward and backward; keeps the gradients. One result for each shard.

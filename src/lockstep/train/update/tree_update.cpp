@@ -51,7 +51,7 @@ void TreeUpdate::begin(int64_t /*step*/) {}
 void TreeUpdate::end_after(int64_t /*step*/) {}
 void TreeUpdate::finish(Share /*thread*/, int64_t /*step*/) {}
 
-int64_t TreeUpdate::most_together(const ShardRunner& runner, int64_t samples) const {
+int64_t TreeUpdate::most_together(ShardRunner& runner, int64_t samples) const {
   return runner.most_together(samples);
 }
 
@@ -68,7 +68,8 @@ std::unique_ptr<kernels::GradientTarget> TreeUpdate::begin_node(const WorkerShar
     });
     return nullptr;
   }
-  return work.runner.pieces() == 1 ? exchange_.begin_in_place(work.thread, work.node()) : nullptr;
+  const bool in_one_pass = work.runner.pieces() == 1 && !work.runner.records();
+  return in_one_pass ? exchange_.begin_in_place(work.thread, work.node()) : nullptr;
 }
 
 void TreeUpdate::compute(const WorkerShards& work, std::span<ShardResult> results) {

@@ -20,7 +20,7 @@ class TreeUpdate final : public StepUpdate {
   void end_after(int64_t step) override;
   void finish(Share thread, int64_t step) override;
 
-  int64_t most_together(const ShardRunner& runner, int64_t samples) const override;
+  int64_t most_together(ShardRunner& runner, int64_t samples) const override;
   void begin_step(Share thread, const data::Batch& batch) override;
   void compute(const WorkerShards& work, std::span<ShardResult> results) override;
   void synchronize(int64_t shard_count) override;
