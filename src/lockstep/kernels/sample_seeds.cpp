@@ -48,7 +48,8 @@ at::Tensor SampleSeeds::next_layer(int64_t samples, at::Device device) {
   SampleSeeds& here = *innermost_seeds;
   const int64_t layer = here.layers_++;
   if (here.table_.defined()) return here.table_[layer];
-  return seeds_of_layer(seed_of({here.seed_, static_cast<uint64_t>(layer)}), here.first_, samples).to(device);
+  return seeds_of_layer(seed_of({here.seed_, static_cast<uint64_t>(layer)}), here.first_, samples)
+      .to(device, at::kLong, /*non_blocking=*/true);
 }
 
 }  // namespace lockstep::kernels

@@ -154,6 +154,7 @@ BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNorm
     norm.options.momentum(1.0);
     means_.push_back(norm.running_mean);
     variances_.push_back(norm.running_var);
+    batches_.push_back(norm.num_batches_tracked);
   });
 }
 
@@ -177,7 +178,7 @@ at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor
 
 // Zeros, because the last statistics times 0 are added to the new ones: memory of no value may be a NaN.
 void BatchNorms::use_other_memory() {
-  for (const std::vector<at::Tensor>* buffers : {&means_, &variances_}) {
+  for (const std::vector<at::Tensor>* buffers : {&means_, &variances_, &batches_}) {
     for (at::Tensor buffer : *buffers) buffer.set_data(at::zeros_like(buffer));
   }
 }

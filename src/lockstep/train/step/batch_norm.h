@@ -79,6 +79,7 @@ class BatchNorms {
   nn::Instance instance_;
   std::vector<at::Tensor> means_;
   std::vector<at::Tensor> variances_;
+  std::vector<at::Tensor> batches_;  // counted, but not used
 };
 
 /// The result of statistics(), read back to the host, as moments over `samples` images.

@@ -18,7 +18,8 @@ constexpr size_t kMostSizes = 4;
 
 // Together they have as many samples as a usual mini-batch, which is what other trainers give a GPU at once.
 constexpr int64_t kMostSideBySide = 8;
-constexpr double kShareSideBySide = 0.5;  // of the device's free memory
+constexpr double kShareSideBySide = 0.25;  // of the device's free memory: there may be several recordings
+constexpr double kWorkspaces = 64 << 20;   // bytes that cuBLAS takes for each shard
 
 // Of the outputs of all layers and of their gradients.
 double bytes_of_sample(const nn::Instance& instance) {
@@ -74,12 +75,14 @@ RecordingChoice choose_recording(const Plan& plan, Recording asked,
 RecordedShards::RecordedShards(RecordingOptions options, Work work)
     : options_(std::move(options)), work_(std::move(work)) {}
 
-int64_t RecordedShards::most_side_by_side(const nn::Instance& instance, int64_t samples) {
+int64_t RecordedShards::most_side_by_side(const nn::Instance& instance, int64_t samples,
+                                          size_t gradient_bytes) {
   if (!options_.side_by_side) return 1;
   if (!options_.free_bytes) return kMostSideBySide;
   if (free_bytes_ == 0) free_bytes_ = options_.free_bytes();
-  const double fitting = kShareSideBySide * static_cast<double>(free_bytes_) /
-                         (bytes_of_sample(instance) * static_cast<double>(samples));
+  const double of_shard = bytes_of_sample(instance) * static_cast<double>(samples) +
+                          2 * static_cast<double>(gradient_bytes) + kWorkspaces;
+  const double fitting = kShareSideBySide * static_cast<double>(free_bytes_) / of_shard;
   return std::clamp<int64_t>(static_cast<int64_t>(fitting), 1, kMostSideBySide);
 }
 

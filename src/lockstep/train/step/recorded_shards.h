@@ -63,7 +63,8 @@ class RecordedShards {
 
   /// The number of shards of `samples` samples that one pass of this network takes; few if the device has
   /// little memory.
-  int64_t most_side_by_side(const nn::Instance& instance, int64_t samples);
+  ///   gradient_bytes  of one shard
+  int64_t most_side_by_side(const nn::Instance& instance, int64_t samples, size_t gradient_bytes);
 
   struct Inputs {
     int64_t shards;

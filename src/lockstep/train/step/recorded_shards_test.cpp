@@ -231,8 +231,8 @@ TEST(RecordedShards, FewerGoSideBySideWithLittleMemory) {
   };
   EXPECT_EQ(most_with(int64_t{80} << 30), 8);
   EXPECT_EQ(most_with(1000), 1);
-  EXPECT_GT(most_with(20 << 20), 1);
-  EXPECT_LT(most_with(20 << 20), 8);
+  EXPECT_GT(most_with(1 << 30), 1);
+  EXPECT_LT(most_with(1 << 30), 8);
 }
 
 std::string obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& layers, int64_t ranks) {

@@ -182,7 +182,10 @@ std::optional<std::vector<ShardResult>> ShardRunner::train_recorded(const Shards
   const RecordedPass* pass =
       recorded_.run({node.shards, input, all.target,
                      loss_scale_ / static_cast<double>(std::max<int64_t>(1, target_count)), seeds});
-  if (pass == nullptr) return std::nullopt;
+  if (pass == nullptr) {
+    if (!recorded_.is_on()) own_.norms.use_other_memory();  // what a failed recording left has no values
+    return std::nullopt;
+  }
   norm_groups_.reset();  // a group is a shard
   for (size_t i = 0; i < own_.parameters.size(); ++i) own_.parameters[i].mutable_grad() = pass->gradients[i];
   std::vector<ShardResult> results(static_cast<size_t>(node.shards));
@@ -207,12 +210,15 @@ void ShardRunner::compute_recorded(RecordedPass& pass, device::StepGraph& graph)
   std::vector<at::Tensor> unread(inputs.size()), sums(inputs.size());
   graph.side_by_side(pass.shards, [&](int64_t shard) {
     const auto i = static_cast<size_t>(shard);
-    if (pass.shards > 1) own_.norms.use_other_memory();
-    const kernels::SampleSeeds of_samples(seeds[i]);
+    // Always, for a later recording may take away what this one did not allocate.
+    if (options_.recording.side_by_side) own_.norms.use_other_memory();
+    std::optional<kernels::SampleSeeds> of_samples;
+    if (random_layers_ > 0) of_samples.emplace(seeds[i]);
     at::Tensor wide, loss;
     {
       const AutocastScope scope = autocast(WeightCasts::renew);
-      const at::Tensor logits = own_.instance.forward(inputs[i]);
+      // A copy, because a library may choose its algorithm by the alignment.
+      const at::Tensor logits = own_.instance.forward(pass.shards == 1 ? inputs[i] : inputs[i].clone());
       check_logits(logits, targets[i]);
       wide = widened(logits);
       loss = loss_of_shard(wide, targets[i], {}, options_.label_smoothing).sum;
@@ -325,7 +331,9 @@ void ShardRunner::set_pieces(int64_t pieces) {
 
 int64_t ShardRunner::most_together(int64_t samples) {
   if (recorded_.is_on())
-    return options_.accumulate == 1 ? recorded_.most_side_by_side(own_.instance, samples) : 1;
+    return options_.accumulate == 1
+               ? recorded_.most_side_by_side(own_.instance, samples, own_.weights->flat().nbytes())
+               : 1;
   const auto known = kept_apart_.find(samples);
   return known != kept_apart_.end() && known->second ? std::max<int64_t>(1, kSamplesTogether / samples) : 1;
 }
