@@ -25,8 +25,8 @@ VectorUnit vector_unit();
 /// this process, and pin_isa allows it; determined once.
 bool has_matrix_unit();
 
-/// Whether vector_unit() is avx512 and the processor rounds its vectors to bfloat16 in one instruction
-/// (AVX512_BF16).
+/// Whether vector_unit() is avx512 and the processor has instructions that round a vector to bfloat16 and
+/// that multiply pairs of bfloat16 numbers (AVX512_BF16).
 bool rounds_to_bfloat16();
 
 /// The one of the three that fits vector_unit().

@@ -20,7 +20,7 @@ TEST(InstructionSets, Avx512IsTested) {
 
 TEST(InstructionSets, Avx512Bf16IsTested) {
   if (!device::rounds_to_bfloat16())
-    GTEST_SKIP() << "batch norms for AVX512_BF16 were not run: this processor has none, or "
+    GTEST_SKIP() << "kernels for AVX512_BF16 were not run: this processor has none, or "
                     "ATEN_CPU_CAPABILITY forbids it";
 }
 

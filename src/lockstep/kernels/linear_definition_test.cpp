@@ -21,6 +21,7 @@
 namespace lockstep::kernels {
 
 LOCKSTEP_DECLARE_KERNELS(LinearKernels, linear_kernels)
+const LinearKernels<BFloat16>& bf16_linear_kernels(BFloat16);
 
 namespace {
 
@@ -87,6 +88,10 @@ template <class T, class Test>
 void in_every_linear_set(Test&& test) {
   in_every_set(kernels::plain_linear_kernels(T{}), kernels::avx2_linear_kernels(T{}),
                kernels::avx512_linear_kernels(T{}), test);
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    SCOPED_TRACE("with products of pairs");
+    if (device::rounds_to_bfloat16()) test(kernels::bf16_linear_kernels({}));
+  }
 }
 
 void check_linear(const kernels::LinearShape& shape) {
@@ -123,13 +128,55 @@ TEST(LinearKernels, AreExactForNumbersOfFewDigits) {
   }
   check_linear({12, 50, 7, 3});
   check_linear({8, 17, 33, 8});
+  check_linear({33, 401, 19, 11});
+  check_linear({35, 195, 6, 5});
+}
+
+// Two products at a time, in float: the sum of n products has the error of n additions at most.
+bool is_near_sum(const at::Tensor& ours, const at::Tensor& wanted, const at::Tensor& sizes, int64_t count) {
+  const double rounding = std::ldexp(1.0, ours.scalar_type() == at::kFloat ? -24 : -8);
+  const at::Tensor most =
+      sizes * (static_cast<double>(count + 2) * std::ldexp(1.0, -24)) + wanted.abs() * rounding;
+  return (ours.to(at::kDouble) - wanted).abs().le(most).all().item<bool>();
+}
+
+TEST(LinearKernels, RoundOnlyInFloatAndAtTheEnd) {
+  torch::manual_seed(26);
+  for (const kernels::LinearShape& shape :
+       {kernels::LinearShape{13, 131, 21}, {21, 433, 35, 7}, {20, 97, 10, 4}, {3, 1, 1, 3}, {1, 801, 3}}) {
+    const LinearCase drawn(shape, random_floats);
+    in_both_types([&](auto number, at::ScalarType type) {
+      using T = decltype(number);
+      LinearCase of = drawn;
+      of.convert(type);
+      LinearCase exact = of, sizes = of;
+      exact.convert(at::kDouble);
+      sizes.convert(at::kDouble);
+      for (at::Tensor* tensor : {&sizes.input, &sizes.weight, &sizes.bias, &sizes.gradient})
+        *tensor = tensor->abs();
+      const LinearResults wanted = by_definition(exact), size = by_definition(sizes);
+      in_every_linear_set<T>([&](const kernels::LinearKernels<T>& kernels) {
+        const LinearResults ours = by_kernels(kernels, of);
+        EXPECT_TRUE(is_near_sum(ours.output, wanted.output, size.output, shape.features)) << type;
+        EXPECT_TRUE(
+            is_near_sum(ours.input_gradient, wanted.input_gradient, size.input_gradient, shape.outputs))
+            << type;
+        EXPECT_TRUE(
+            is_near_sum(ours.weight_gradient, wanted.weight_gradient, size.weight_gradient, shape.batch))
+            << type;
+        const at::Tensor sum = of.weight.to(at::kFloat).clone(), added = sum + ours.weight_gradient;
+        kernels.add_weight_gradient(shape, data<T>(of.gradient), data<T>(of.input), data<float>(sum));
+        EXPECT_TRUE(at::equal(sum, added)) << type;
+      });
+    });
+  }
 }
 
 TEST(LinearKernels, GiveASampleTheSameBitsInAnyBatch) {
   torch::manual_seed(22);
   in_both_types([](auto number, at::ScalarType type) {
     using T = decltype(number);
-    LinearCase of({13, 97, 21}, random_floats);
+    LinearCase of({13, 403, 21}, random_floats);
     of.convert(type);
     in_every_linear_set<T>([&](const kernels::LinearKernels<T>& kernels) {
       const LinearResults together = by_kernels(kernels, of);
@@ -146,27 +193,36 @@ TEST(LinearKernels, GiveASampleTheSameBitsInAnyBatch) {
   });
 }
 
-TEST(LinearKernels, AddTheGradientsOfShardsInTheTree) {
-  torch::manual_seed(23);
-  in_both_types([](auto number, at::ScalarType type) {
+void check_tree_of_shards(const kernels::LinearShape& shape) {
+  const int64_t shards = shape.shards, samples = shape.batch / shards;
+  in_both_types([&](auto number, at::ScalarType type) {
     using T = decltype(number);
-    LinearCase of({20, 97, 21, 5}, random_floats);
+    LinearCase of(shape, random_floats);
     of.convert(type);
     in_every_linear_set<T>([&](const kernels::LinearKernels<T>& kernels) {
       const auto of_shard = [&](int64_t shard) {
         LinearCase alone = of;
-        alone.shape = {4, 97, 21};
-        alone.input = of.input.narrow(0, 4 * shard, 4);
-        alone.gradient = of.gradient.narrow(0, 4 * shard, 4);
+        alone.shape = {samples, shape.features, shape.outputs};
+        alone.input = of.input.narrow(0, samples * shard, samples);
+        alone.gradient = of.gradient.narrow(0, samples * shard, samples);
         return by_kernels(kernels, alone);
       };
       const LinearResults together = by_kernels(kernels, of);
-      EXPECT_TRUE(at::equal(together.weight_gradient,
-                            tree_sum(0, 5, [&](int64_t shard) { return of_shard(shard).weight_gradient; })));
-      EXPECT_TRUE(at::equal(together.bias_gradient,
-                            tree_sum(0, 5, [&](int64_t shard) { return of_shard(shard).bias_gradient; })));
+      EXPECT_TRUE(at::equal(together.weight_gradient, tree_sum(0, shards, [&](int64_t shard) {
+                              return of_shard(shard).weight_gradient;
+                            })));
+      EXPECT_TRUE(at::equal(together.bias_gradient, tree_sum(0, shards, [&](int64_t shard) {
+                              return of_shard(shard).bias_gradient;
+                            })));
     });
   });
+}
+
+TEST(LinearKernels, AddTheGradientsOfShardsInTheTree) {
+  torch::manual_seed(23);
+  check_tree_of_shards({20, 97, 21, 5});
+  check_tree_of_shards({24, 401, 7, 8});
+  check_tree_of_shards({32, 33, 6, 16});
 }
 
 TEST(LinearKernels, TheDefinitionsGradientsAreItsSlopes) {
