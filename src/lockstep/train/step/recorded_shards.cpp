@@ -38,7 +38,6 @@ std::string random_layer(const std::vector<nn::InstanceLayer>& layers, Kernels k
 
 // Why nothing can be recorded in a run; empty if it can.
 std::string obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& layers, int64_t ranks) {
-  if (plan.machine.device == "cpu") return "there is no GPU in use";
   if (plan.data.format.kind == data::SampleKind::sequence) return "sequences have different lengths";
   if (plan.exchange.averages()) return "replicas have weights of their own";
   if (plan.machine.workers > ranks) return "several workers share a GPU";
@@ -54,14 +53,13 @@ std::string obstacle(const Plan& plan, const std::vector<nn::InstanceLayer>& lay
 
 RecordingChoice choose_recording(const Plan& plan, Recording asked,
                                  const std::vector<nn::InstanceLayer>& layers, int64_t ranks) {
-  const bool on_cpu = plan.machine.device == "cpu",
-             must = asked == Recording::on || asked == Recording::side_by_side;
-  if (asked == Recording::off) return {.reason = on_cpu ? "" : "--cuda-graphs off"};
+  if (plan.machine.device == "cpu") return {};  // a run may go on there that began on a GPU
+  if (asked == Recording::off) return {.reason = "--cuda-graphs off"};
   const std::string against = obstacle(plan, layers, ranks);
-  if (must && !against.empty())
+  if (!against.empty()) {
+    if (asked == Recording::auto_) return {.reason = against};
     throw Error(ErrorCode::invalid_option, "--cuda-graphs is impossible: " + against, "leave it out");
-  if (on_cpu) return {};
-  if (!against.empty()) return {.reason = against};
+  }
   if (asked != Recording::side_by_side) return {.use = true, .reason = "one shard after the other"};
   const std::string random = random_layer(layers, plan.step.kernels);
   if (!random.empty())

@@ -271,8 +271,10 @@ TEST(RecordedShards, WhatCannotBeRecordedIsNamed) {
   plan.data.format.kind = data::SampleKind::sequence;
   EXPECT_THAT(obstacle(plan, layers, 2), HasSubstr("sequences"));
   plan.machine.device = "cpu";
-  EXPECT_EQ(obstacle(plan, layers, 2), "");
-  EXPECT_FALSE(choose_recording(plan, Recording::auto_, layers, 2).use);
+  for (const Recording asked : {Recording::auto_, Recording::on, Recording::off}) {
+    EXPECT_FALSE(choose_recording(plan, asked, layers, 2).use);
+    EXPECT_EQ(choose_recording(plan, asked, layers, 2).reason, "");
+  }
 }
 
 }  // namespace
