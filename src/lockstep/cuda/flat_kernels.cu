@@ -64,6 +64,12 @@ __global__ void drop(const T* from, T* to, Dropping dropping) {
 
 int64_t thread_blocks(int64_t threads) { return (threads + kThreads - 1) / kThreads; }
 
+/// For a kernel whose threads go on to further elements.
+unsigned few_thread_blocks(int64_t elements) {
+  const int64_t wanted = thread_blocks(elements);
+  return static_cast<unsigned>(wanted < kMostThreadBlocks ? wanted : kMostThreadBlocks);
+}
+
 }  // namespace flat
 
 using namespace flat;
@@ -71,10 +77,9 @@ using namespace flat;
 template <class T>
 void launch_update(const device::UpdateRule& rule, const T* gradient, T* weight, T* first, T* second,
                    int64_t count, cudaStream_t stream) {
-  const int64_t wanted = thread_blocks(count);
-  const auto blocks = static_cast<unsigned>(wanted < kMostThreadBlocks ? wanted : kMostThreadBlocks);
   device::visit_update<T>(rule, [&](auto element) {
-    update<T><<<blocks, kThreads, 0, stream>>>(element, gradient, weight, first, second, count);
+    update<T>
+        <<<few_thread_blocks(count), kThreads, 0, stream>>>(element, gradient, weight, first, second, count);
   });
 }
 
@@ -88,9 +93,8 @@ void launch_sums_of_squares(const T* values, int64_t count, int64_t block, doubl
 
 template <class T>
 void launch_drop(const void* from, void* to, const Dropping& dropping, cudaStream_t stream) {
-  const int64_t wanted = thread_blocks(dropping.count);
-  const auto blocks = static_cast<unsigned>(wanted < kMostThreadBlocks ? wanted : kMostThreadBlocks);
-  drop<T><<<blocks, kThreads, 0, stream>>>(static_cast<const T*>(from), static_cast<T*>(to), dropping);
+  drop<T><<<few_thread_blocks(dropping.count), kThreads, 0, stream>>>(static_cast<const T*>(from),
+                                                                      static_cast<T*>(to), dropping);
 }
 
 void launch_drop(NumberKind kind, const void* from, void* to, const Dropping& dropping, cudaStream_t stream) {

@@ -4,23 +4,6 @@
 
 namespace lockstep::kernels {
 
-LOCKSTEP_DECLARE_KERNELS(ChannelKernels, channel_kernels)
-const ChannelKernels<BFloat16>& bf16_channel_kernels(BFloat16);
-
-namespace {
-
-LOCKSTEP_DEFINE_WIDEST(ChannelKernels, channel_kernels, vector_channel_kernels)
-
-}  // namespace
-
-template <>
-const ChannelKernels<float>& channel_kernels<float>() {
-  return vector_channel_kernels<float>();
-}
-
-template <>
-const ChannelKernels<BFloat16>& channel_kernels<BFloat16>() {
-  return device::rounds_to_bfloat16() ? bf16_channel_kernels({}) : vector_channel_kernels<BFloat16>();
-}
+LOCKSTEP_CHOOSE_KERNELS_OR_BF16(ChannelKernels, channel_kernels)
 
 }  // namespace lockstep::kernels

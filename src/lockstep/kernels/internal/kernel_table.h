@@ -28,3 +28,19 @@
   LOCKSTEP_DEFINE_WIDEST(Set, name, name)   \
   template const Set<float>& name<float>(); \
   template const Set<BFloat16>& name<BFloat16>();
+
+/// The same, but for BFloat16 bf16_NAME where the processor has instructions for it.
+#define LOCKSTEP_CHOOSE_KERNELS_OR_BF16(Set, name)                                     \
+  LOCKSTEP_DECLARE_KERNELS(Set, name)                                                  \
+  const Set<BFloat16>& bf16_##name(BFloat16);                                          \
+  namespace {                                                                          \
+  LOCKSTEP_DEFINE_WIDEST(Set, name, vector_##name)                                     \
+  }                                                                                    \
+  template <>                                                                          \
+  const Set<float>& name<float>() {                                                    \
+    return vector_##name<float>();                                                     \
+  }                                                                                    \
+  template <>                                                                          \
+  const Set<BFloat16>& name<BFloat16>() {                                              \
+    return device::rounds_to_bfloat16() ? bf16_##name({}) : vector_##name<BFloat16>(); \
+  }

@@ -249,11 +249,15 @@ void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& inf
   at::_foreach_add_(masters.batches, 1);
   const std::vector<int64_t> batches = counts_of(info, masters.batches);
   const at::Tensor host = at::cat(masters.statistics).to(at::kCPU, at::kDouble);
-  std::vector<at::Tensor> statistics;
-  for (int64_t begin = 0; const at::Tensor& master : masters.statistics) {
-    statistics.push_back(host.narrow(0, begin, master.numel()));
-    begin += master.numel();
-  }
+  const auto parts_of = [&](const at::Tensor& all) {
+    std::vector<at::Tensor> parts;
+    for (int64_t begin = 0; const at::Tensor& master : masters.statistics) {
+      parts.push_back(all.narrow(0, begin, master.numel()));
+      begin += master.numel();
+    }
+    return parts;
+  };
+  std::vector<at::Tensor> statistics = parts_of(host);
   for (size_t i = 0; i < info.size(); ++i) {
     const double momentum = momentum_after(info[i], batches[i]);
     const auto move = [&](at::Tensor& running, const std::vector<double>& values, double divisor) {
@@ -262,12 +266,7 @@ void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& inf
     move(statistics[2 * i], all[i].mean, 1);
     move(statistics[2 * i + 1], all[i].deviation, all[i].count - 1);
   }
-  const at::Tensor moved = host.to(masters.statistics.front().options());
-  for (int64_t begin = 0; at::Tensor & part : statistics) {
-    part = moved.narrow(0, begin, part.numel());
-    begin += part.numel();
-  }
-  at::_foreach_copy_(masters.statistics, statistics);
+  at::_foreach_copy_(masters.statistics, parts_of(host.to(masters.statistics.front().options())));
 }
 
 }  // namespace lockstep::train
