@@ -1,10 +1,13 @@
 // The search with a Gaussian process. Its rules are those of Optuna 5's GPSampler, but that it begins with
-// spread points, models parameters with a condition too, and tries no point twice while there are others.
+// spread points, models parameters with a condition too, tries no point twice while there are others, and
+// transforms losses by a power, as HEBO does (Cowen-Rivers et al. 2022): bad ones are often worse by far than
+// good ones differ.
 #include <algorithm>
 #include <cmath>
 
 #include "lockstep/base/seed.h"
 #include "lockstep/sweep/internal/acquisition.h"
+#include "lockstep/sweep/internal/power_transform.h"
 #include "lockstep/sweep/sampler.h"
 
 namespace lockstep::sweep {
@@ -39,7 +42,7 @@ std::vector<const Observation*> comparable(std::span<const Observation> observat
   return told;
 }
 
-// Mean 0 and variance 1; larger is better. Infinite losses count as the worst finite one.
+// About normal, with mean 0 and variance 1; larger is better. Infinite losses count as the worst finite one.
 VectorXd scores_of(const std::vector<const Observation*>& told) {
   double worst = -HUGE_VAL;
   for (const Observation* one : told) {
@@ -52,9 +55,8 @@ VectorXd scores_of(const std::vector<const Observation*>& told) {
                                                                  : 0;
   const double largest = scores.lpNorm<Eigen::Infinity>();
   if (largest > kLargest) scores /= largest;
-  scores.array() -= scores.mean();
-  const double deviation = std::sqrt(scores.squaredNorm() / static_cast<double>(scores.size()));
-  return deviation > 0 ? VectorXd(scores / deviation) : scores;
+  scores = standardized(scores);
+  return standardized(transformed_by_power(scores, most_likely_power(scores)));
 }
 
 bool is_same(const Point& a, const Point& b) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/sweep/internal/acquisition.h"
+#include "lockstep/sweep/internal/power_transform.h"
 #include "lockstep/sweep/sampler.h"
 
 namespace lockstep::sweep {
@@ -129,6 +130,28 @@ TEST_F(GaussianProcesses, GiveSlopesWithRunningTrials) {
       EXPECT_NEAR(gradient[i], slope, 1e-4 * (1 + std::abs(slope)));
     }
   }
+}
+
+TEST_F(GaussianProcesses, SeeLossesThroughSciPysPowerTransform) {
+  const VectorXd skewed = vector("skewed");
+  const double power = most_likely_power(skewed);
+  EXPECT_NEAR(power, values_["power"].get<double>(), 1e-4);
+  for (const Json& one : values_["transforms"])
+    expect_close(transformed_by_power(skewed, one["power"].get<double>()), vector_of(one["values"]));
+}
+
+TEST(PowerTransform, KeepsTheOrderOfEachValues) {
+  for (const double outlier : {1.0, 1e3, -1e12, 1e15}) {
+    VectorXd values(5);
+    values << 0, 0.1, 0.2, 0.3, outlier;
+    const VectorXd scaled = standardized(values);
+    const VectorXd found = standardized(transformed_by_power(scaled, most_likely_power(scaled)));
+    ASSERT_TRUE(found.allFinite());
+    for (Index a = 0; a < 5; ++a) {
+      for (Index b = 0; b < 5; ++b) EXPECT_EQ(scaled[a] < scaled[b], found[a] < found[b]) << outlier;
+    }
+  }
+  EXPECT_EQ(most_likely_power(VectorXd::Zero(3)), 1);
 }
 
 // A tree: the rate of one choice matters, that of the other does not.

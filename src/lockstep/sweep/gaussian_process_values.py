@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes gaussian_process_values.json: what Optuna 5's own functions give for a kernel, a posterior, its likelihood, the
-logarithm of the expected improvement, and running trials. gaussian_process_test.cpp compares with it.
+logarithm of the expected improvement, and running trials; and SciPy's power transform. gaussian_process_test.cpp
+compares with it.
 
 usage: gaussian_process_values.py    with a Python that has the packages of scripts/peers-requirements.txt and SciPy
 """
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from optuna._gp import acqf, gp, prior, search_space
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from scipy import stats
 
 SPACE = {"a": FloatDistribution(0, 1), "b": FloatDistribution(0, 1), "c": FloatDistribution(0, 1),
          "d": CategoricalDistribution(["x", "y", "z"])}
@@ -47,6 +49,9 @@ def main():
     conditional._fixed_samples_x = torch.ones(4, dtype=torch.float64)
     deviations = conditional.sample_joint_posterior(torch.from_numpy(others), return_fantasy=False) - means
 
+    skewed = -np.exp(2 * np.random.RandomState(4).randn(30))
+    skewed = (skewed - skewed.mean()) / skewed.std()
+
     z = [-300.0, -40.0, -25.5, -24.5, -7.0, -1.0, 0.0, 0.5, 3.0, 20.0]
     Path(__file__).with_suffix(".json").write_text(json.dumps({
         "inverse_squared_lengths": LENGTHS, "scale": SCALE, "noise": NOISE, "least_noise": STABILIZING,
@@ -54,6 +59,8 @@ def main():
         "covariances": regressor.kernel(torch.from_numpy(others)).tolist(),
         "means": mean.tolist(), "variances": variance.tolist(),
         "log_posterior": likelihood.item(), "log_posterior_gradient": raw.grad.tolist(),
+        "skewed": skewed.tolist(), "power": stats.yeojohnson_normmax(skewed),
+        "transforms": [{"power": power, "values": stats.yeojohnson(skewed, power).tolist()} for power in (-1.5, 0, 1, 2, 4)],
         "z": z, "log_mean_above": acqf.standard_logei(torch.tensor(z, dtype=torch.float64)).tolist(),
         "log_improvements": improvement.eval_acqf_no_grad(others).tolist(), "log_improvement_gradients": gradients,
         "fantasies": conditional.get_fantasy_samples().tolist(),
