@@ -144,12 +144,13 @@ int run_evaluate(const Call& call, Console& console) {
   const train::Options options = inference_options(call);
   const auto output = settings_of<MistakesOutput>(call);
   return over_ranks(call, console, [&](comm::Communicator* group) {
-    const train::Model model = model_for_scores(call, open_model(call, console, group), options);
+    train::Model model = model_for_scores(call, open_model(call, console, group), options);
     const data::Source source = data::open_source(
         call.words[1],
         {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
     const data::Dataset dataset = readable_samples(source, model, options, console, group);
-    const std::vector<train::Prediction> predictions = predict(call, console, model, dataset, options, group);
+    const std::vector<train::Prediction> predictions =
+        predict(call, console, take_weights(model), dataset, options, group);
     if (!leads(group)) return 0;
     const train::Evaluation evaluation = train::evaluate(predictions, model.classes);
     std::vector<train::Prediction> mistakes;

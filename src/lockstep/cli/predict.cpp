@@ -74,7 +74,7 @@ void print_or_write(const std::string& text, const std::string& output, Console&
   }
 }
 
-void write_labels(const Call& call, const train::Model& model, const std::vector<data::Dataset>& inputs,
+void write_labels(const Call& call, train::Model model, const std::vector<data::Dataset>& inputs,
                   const train::Options& options, const PredictionOutput& output, Console& console,
                   comm::Communicator* group) {
   if (output.format == PredictionFormat::safetensors)
@@ -82,7 +82,8 @@ void write_labels(const Call& call, const train::Model& model, const std::vector
                 "name it: --layer NAME");
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : inputs) {
-    std::vector<train::Prediction> some = predict(call, console, model, input, options, group);
+    std::vector<train::Prediction> some =
+        predict(call, console, &input == &inputs.back() ? take_weights(model) : model, input, options, group);
     predictions.insert(predictions.end(), std::make_move_iterator(some.begin()),
                        std::make_move_iterator(some.end()));
   }
@@ -136,9 +137,9 @@ int run_predict(const Call& call, Console& console) {
     if (output.layer.empty()) model = model_for_scores(call, std::move(model), options);
     const std::vector<data::Dataset> inputs = open_inputs(call, model, options, console, group);
     if (output.layer.empty()) {
-      write_labels(call, model, inputs, options, output, console, group);
+      write_labels(call, std::move(model), inputs, options, output, console, group);
     } else {
-      write_layer({.model = model,
+      write_layer({.model = std::move(model),
                    .layer = output.layer,
                    .inputs = inputs,
                    .options = options,

@@ -87,6 +87,12 @@ train::Model model_for_scores(const Call& call, train::Model model, const train:
              : train::with_folded_batch_norms(std::move(model), options.precision);
 }
 
+train::Model take_weights(train::Model& model) {
+  train::Model taken = model;
+  model.state.clear();
+  return taken;
+}
+
 void examine_weights(train::Model& model, Console& console) {
   if (model.state.empty()) model.state = nn::read_weights(model.weights).tensors;
   const auto warn = [&](const std::string& text) { console.note("warning: " + printable(text) + "\n"); };
@@ -110,12 +116,13 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
   return dataset;
 }
 
-std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model,
+std::vector<train::Prediction> predict(const Call& call, Console& console, train::Model model,
                                        const data::Dataset& dataset, const train::Options& options,
                                        comm::Communicator* group) {
-  if (group != nullptr) return train::predict(model, dataset, options, *group, call.launch->local_rank);
+  if (group != nullptr)
+    return train::predict(std::move(model), dataset, options, *group, call.launch->local_rank);
   ProgressLine line(console, noun_of(model), dataset.size());
-  return train::predict(model, dataset, options, [&](int64_t count) { line.add(count); });
+  return train::predict(std::move(model), dataset, options, [&](int64_t count) { line.add(count); });
 }
 
 }  // namespace lockstep::cli

@@ -19,6 +19,10 @@ train::Model open_model(const Call& call, Console& console, const comm::Communic
 /// The model as predict and evaluate compute scores with it: without --exact, batch norms are folded.
 train::Model model_for_scores(const Call& call, train::Model model, const train::Options& options);
 
+/// The model with its weights in memory, which the other one gives up: they are freed by who computes with
+/// them.
+train::Model take_weights(train::Model& model);
+
 /// The class names in a file, one per line. Throws not_found, io.
 std::vector<std::string> read_classes(const std::string& path);
 
@@ -34,7 +38,7 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
 
 /// Predictions in the dataset's order, computed over `group` if there is one (over_ranks.h); empty on ranks
 /// that do not lead. Without a group it shows its progress.
-std::vector<train::Prediction> predict(const Call& call, Console& console, const train::Model& model,
+std::vector<train::Prediction> predict(const Call& call, Console& console, train::Model model,
                                        const data::Dataset& dataset, const train::Options& options,
                                        comm::Communicator* group);
 

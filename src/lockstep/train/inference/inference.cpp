@@ -57,8 +57,8 @@ void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& data
 
 }  // namespace
 
-void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options,
-                    size_t feature_steps, const Together& together, const ShardWork& work) {
+void for_each_shard(Model model, const data::Dataset& dataset, const Options& options, size_t feature_steps,
+                    const Together& together, const ShardWork& work) {
   check_values(options);
   device::keep_freed_memory();
   const auto type = number_type(options.precision);
@@ -73,7 +73,8 @@ void for_each_shard(const Model& model, const data::Dataset& dataset, const Opti
       options.shards > 0 ? options.shards : default_shards_alone(network, options.mini_batch_size);
   const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
-  device::give_freed_memory_back();  // the prototype's own weights
+  if (placement.devices.size() <= 1) model.state.clear();  // each GPU loads them
+  device::give_freed_memory_back();                        // what these and the prototype's own weights held
   compare_ranks(together.comm,
                 {{"shards", shards},
                  {"mini-batch", options.mini_batch_size},

@@ -38,7 +38,7 @@ using ShardWork = std::function<void(ShardRunner& runner, const data::Shard& sha
 /// rank's workers have their part of them. Options as for predict. Throws cancelled after a stop, and
 /// invalid_option if a rank has other samples or another model than rank 0.
 ///   feature_steps  the number of first layers that ShardRunner::features runs
-void for_each_shard(const Model& model, const data::Dataset& dataset, const Options& options,
-                    size_t feature_steps, const Together& together, const ShardWork& work);
+void for_each_shard(Model model, const data::Dataset& dataset, const Options& options, size_t feature_steps,
+                    const Together& together, const ShardWork& work);
 
 }  // namespace lockstep::train

@@ -182,28 +182,29 @@ void gather_scores(std::vector<Prediction>& predictions, int64_t classes, const 
   }
 }
 
-std::vector<Prediction> predict_together(const Model& model, const data::Dataset& dataset,
-                                         const Options& options, const Together& together) {
+std::vector<Prediction> predict_together(Model model, const data::Dataset& dataset, const Options& options,
+                                         const Together& together) {
   if (model.input.labels_time_steps)
     throw Error(ErrorCode::invalid_option,
                 "the network has a class for each time step, but predictions are one for each sample",
                 "call its forward_sequences from C++");
+  const int64_t classes = model.input.classes;
   std::vector<Prediction> predictions(static_cast<size_t>(dataset.size()));
-  for_each_shard(model, dataset, options, /*feature_steps=*/0, together,
+  for_each_shard(std::move(model), dataset, options, /*feature_steps=*/0, together,
                  [&](ShardRunner& runner, const data::Shard& shard, int64_t first) {
                    at::Tensor logits;
                    runner.evaluate(shard, &logits);
                    const at::Tensor scores = at::softmax(logits, 1, at::kDouble).contiguous();
-                   if (scores.size(1) != model.input.classes)
+                   if (scores.size(1) != classes)
                      throw Error(ErrorCode::invalid_option,
                                  "the network gives " + std::to_string(scores.size(1)) + " scores for " +
-                                     std::to_string(model.input.classes) + " classes");
+                                     std::to_string(classes) + " classes");
                    for (int64_t i = 0; i < shard.count; ++i) {
                      const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
                      predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));
                    }
                  });
-  gather_scores(predictions, model.input.classes, together);
+  gather_scores(predictions, classes, together);
   if (!together.gets_all()) return {};
   for (size_t i = 0; i < predictions.size(); ++i) {
     Prediction& prediction = predictions[i];
@@ -215,50 +216,51 @@ std::vector<Prediction> predict_together(const Model& model, const data::Dataset
   return predictions;
 }
 
-std::vector<Prediction> predict_over(const Model& model, const data::Dataset& dataset, const Options& options,
+std::vector<Prediction> predict_over(Model model, const data::Dataset& dataset, const Options& options,
                                      const Together& together) {
   try {
-    return predict_together(model, dataset, options, together);
+    return predict_together(std::move(model), dataset, options, together);
   } catch (...) {
     together.comm.abort(device::error_of(std::current_exception()));
     throw;
   }
 }
 
-std::vector<Prediction> predict_alone(const Model& model, const data::Dataset& dataset,
-                                      const Options& options, std::stop_token stop) {
+std::vector<Prediction> predict_alone(Model model, const data::Dataset& dataset, const Options& options,
+                                      std::stop_token stop) {
   const auto alone = comm::make_communicator();
-  return predict_over(model, dataset, options, {.comm = *alone, .ranks = {}, .stop = std::move(stop)});
+  return predict_over(std::move(model), dataset, options,
+                      {.comm = *alone, .ranks = {}, .stop = std::move(stop)});
 }
 
 }  // namespace
 
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const Options& options,
                                 std::stop_token stop) {
   const pool::Worker* worker = pool::Worker::current();
-  if (worker == nullptr) return predict_alone(model, dataset, options, std::move(stop));
+  if (worker == nullptr) return predict_alone(std::move(model), dataset, options, std::move(stop));
   const EitherStop either(std::move(stop), worker->stop_token());
   if (worker->same_process()) {
     const Options own = worker->size() == 1 ? options : with_gpus(options, gpus_of_group(*worker));
     return once_for_group(*worker, "predict",
-                          [&] { return predict_alone(model, dataset, own, either.token()); });
+                          [&] { return predict_alone(std::move(model), dataset, own, either.token()); });
   }
-  return predict_over(model, dataset, options,
+  return predict_over(std::move(model), dataset, options,
                       {.comm = worker->comm(),
                        .ranks = ranks_of(worker->comm(), 0),
                        .for_all = true,
                        .stop = either.token()});
 }
 
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const Options& options,
                                 SamplesDone done) {
   const auto alone = comm::make_communicator();
-  return predict_over(model, dataset, options, {.comm = *alone, .done = std::move(done)});
+  return predict_over(std::move(model), dataset, options, {.comm = *alone, .done = std::move(done)});
 }
 
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const Options& options,
                                 comm::Communicator& comm, int64_t rank_here) {
-  return predict_over(model, dataset, options, {.comm = comm, .ranks = ranks_of(comm, rank_here)});
+  return predict_over(std::move(model), dataset, options, {.comm = comm, .ranks = ranks_of(comm, rank_here)});
 }
 
 namespace {

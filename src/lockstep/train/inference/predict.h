@@ -87,22 +87,23 @@ struct Prediction {
 /// One prediction for each sample, in the dataset's order. Sequences are not cut into pieces. Throws
 /// invalid_option for a network that has a class for each time step. Options that are read: execution,
 /// workers, shards, devices, mini_batch_size, precision, on_bad_sample. In a task of a pool it stays on the
-/// task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop.
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+/// task's workers and ends with the call, as fit does (fit.h). Throws cancelled after a stop. `state` of a
+/// model that is moved in is freed as soon as the workers have the weights.
+std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const Options& options,
                                 std::stop_token stop = {});
 
 /// Called with the number of samples that were done since the last call, by several threads at once.
 using SamplesDone = std::function<void(int64_t count)>;
 
 /// The same outside of a pool. Calls `done` repeatedly.
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const Options& options,
                                 SamplesDone done);
 
 /// The same by all ranks of a group, each for its part of the samples. Rank 0 gets all predictions, the
 /// others none. Throws invalid_option, naming the first difference, if the ranks' models, samples or options
 /// differ; a rank that throws breaks the group.
 ///   rank_here  this rank's place among those of its machine, which decides its GPU
-std::vector<Prediction> predict(const Model& model, const data::Dataset& dataset, const Options& options,
+std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const Options& options,
                                 comm::Communicator& comm, int64_t rank_here = 0);
 
 /// From this number of classes on, the share of samples whose class is among the five with the highest scores
