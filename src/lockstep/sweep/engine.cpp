@@ -118,7 +118,7 @@ class Engine {
       if (spec_.options.free) next = history_.first_of(search_.under_way());
       if (!next || !history_.known.contains(*next)) return;
       if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
-      search_.tell(*next, history_.known.at(*next));
+      search_.tell(*next, outcome_of(history_.known.at(*next)));
       if (const auto line = history_.line_after_early(*next)) write(*line);
       drop_weights(paths_, spec_, search_.trials(), dropped_);
     }

@@ -11,8 +11,7 @@ void History::take(const LogLine& line) {
     const Segment segment{line.trial, line.until};
     early.erase(line.trial);  // it went on
     if (!known.contains(segment)) order.push_back(segment);
-    known[segment] = outcome_of(line);
-    lines[segment] = line;
+    known[segment] = line;
   } else if (line.kind == LogKind::early) {
     early[line.trial] = line.step;
   } else if (line.kind == LogKind::restart) {
@@ -35,13 +34,13 @@ std::optional<Segment> History::first_of(const std::vector<Segment>& segments) c
 
 std::optional<LogLine> History::line_after_early(const Segment& segment) const {
   const auto ended = early.find(segment.trial);
-  if (ended == early.end() || !ended->second || *ended->second >= known.at(segment).step) return std::nullopt;
-  return lines.at(segment);
+  if (ended == early.end() || !ended->second) return std::nullopt;
+  const LogLine& line = known.at(segment);
+  return *ended->second < outcome_of(line).step ? std::optional(line) : std::nullopt;
 }
 
 void History::forget(int64_t trial) {
   std::erase_if(known, [&](const auto& one) { return one.first.trial == trial; });
-  std::erase_if(lines, [&](const auto& one) { return one.first.trial == trial; });
   std::erase_if(order, [&](const Segment& one) { return one.trial == trial; });
   begun.erase(trial);
   early.erase(trial);

@@ -11,8 +11,7 @@
 namespace lockstep::sweep {
 
 struct History {
-  std::map<Segment, Outcome> known{};
-  std::map<Segment, LogLine> lines{};                   ///< of known, as they are in the log
+  std::map<Segment, LogLine> known{};                   ///< outcomes, as they are in the log
   std::vector<Segment> order{};                         ///< of known, as they came
   std::map<int64_t, std::vector<std::string>> begun{};  ///< trials with their parameters, NAME=VALUE
   /// Trials that the stop rule has ended, and after which step; nothing: the log does not say it.
