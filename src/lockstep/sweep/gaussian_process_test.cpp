@@ -155,7 +155,7 @@ TEST(PowerTransform, KeepsTheOrderOfEachValues) {
 }
 
 // A tree: the rate of one choice matters, that of the other does not.
-double loss_of(const Point& point) {
+double loss_of_tree(const Point& point) {
   const double x = point[0] - 0.3;
   if (point[2] == 0) return 1 + x * x;
   return x * x + std::pow(std::log10(point[3]) + 2, 2) + 0.01 * std::pow(point[1] - 40, 2);
@@ -170,32 +170,54 @@ Space tree() {
   return space;
 }
 
-std::vector<Observation> search_tree(int64_t count, int64_t lag) {
-  const auto sampler = make_gp_sampler(tree(), 5);
+struct SearchCase {
+  uint64_t seed = 5;
+  int64_t count = 20, lag = 4;
+};
+
+std::vector<Observation> search(const Space& space, const std::function<double(const Point&)>& loss,
+                                const SearchCase& asked) {
+  const auto sampler = make_gp_sampler(space, asked.seed);
   std::vector<Observation> observations;
-  for (int64_t trial = 0; trial < count; ++trial) {
+  for (int64_t trial = 0; trial < asked.count; ++trial) {
     std::vector<Observation> shown = observations;
     for (Observation& one : shown) {
-      if (one.trial + lag < trial) continue;
+      if (one.trial + asked.lag < trial) continue;
       one.state = Observation::State::pending;
       one.loss = kAbsent;
     }
     const Point point = sampler->suggest(trial, shown);
-    observations.push_back({trial, point, Observation::State::ended, loss_of(point), 1});
+    observations.push_back({trial, point, Observation::State::ended, loss(point), 1});
   }
   return observations;
 }
 
+double best_of(const std::vector<Observation>& observations) {
+  double best = HUGE_VAL;
+  for (const Observation& one : observations) best = std::min(best, one.loss);
+  return best;
+}
+
 TEST(GaussianProcessSearch, FindsTheBottomOfATree) {
-  for (const int64_t lag : {0, 4}) {
-    double best = 1e9;
-    for (const Observation& one : search_tree(40, lag)) best = std::min(best, one.loss);
-    EXPECT_LT(best, 0.02) << "lag " << lag;
-  }
+  for (const int64_t lag : {0, 4})
+    EXPECT_LT(best_of(search(tree(), loss_of_tree, {.count = 40, .lag = lag})), 0.02) << "lag " << lag;
+}
+
+// The bottom is that of bbob's first function, first instance.
+TEST(GaussianProcessSearch, FindsTheBottomOfASphere) {
+  const Point bottom{0.2528, -1.1568, -0.724, 1.9264, -2.6808, 0.4392, -0.1168, 0.12, -1.6376, -3.0512};
+  Space space;
+  for (size_t i = 0; i < bottom.size(); ++i) space.add("x" + std::to_string(i), "-5.0..5.0");
+  const auto distance = [&](const Point& point) {
+    double sum = 0;
+    for (size_t i = 0; i < bottom.size(); ++i) sum += std::pow(point[i] - bottom[i], 2);
+    return sum;
+  };
+  EXPECT_LT(best_of(search(space, distance, {.seed = 0, .count = 75, .lag = 1})), 0.5);
 }
 
 TEST(GaussianProcessSearch, RepeatsBitForBit) {
-  const auto first = search_tree(20, 4), second = search_tree(20, 4);
+  const auto first = search(tree(), loss_of_tree, {}), second = search(tree(), loss_of_tree, {});
   for (size_t k = 0; k < first.size(); ++k)
     EXPECT_EQ(tree().assignment(first[k].point), tree().assignment(second[k].point));
 }

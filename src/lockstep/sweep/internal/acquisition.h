@@ -37,8 +37,8 @@ Acquisition make_acquisition(const Kernel& kernel, const Points& points, const E
                              const Points& pending, int64_t samples, Random& random);
 
 /// The points of a space at which the acquisition is highest, the best first: many points that are spread
-/// evenly, of which the best are improved by ascent in the real parameters and by trying the values of the
-/// others in turn. `known`: good points to begin with.
+/// evenly, of which the best are improved by ascent in the real parameters and by trying values of each
+/// parameter in turn. `known`: good points to begin with.
 std::vector<Point> best_points(const Coordinates& coordinates, const Acquisition& acquisition,
                                const Points& known, Random& random);
 

@@ -20,6 +20,8 @@ constexpr size_t kStarts = 10;       // of local searches
 constexpr int kMostRounds = 20;      // of a local search
 constexpr double kTryAll = 16;       // values of a whole number that are tried one by one
 constexpr double kLeastGain = 1e-5;  // of an ascent
+constexpr double kLongestStep = 0.25, kShortestStep = 1.0 / 1024;  // of a real parameter, of its range
+constexpr double kLeastGainOfTries = 0.01;                         // that is worth another round
 
 struct Candidate {
   VectorXd coordinates{};
@@ -36,8 +38,7 @@ class LocalSearch {
       ascend_in_reals(one);
       bool has_changed = false;
       for (size_t i = 0; i < space().size(); ++i) {
-        if (space().parameters()[i].kind != ParameterKind::real && !space().parameters()[i].is_single())
-          has_changed = try_values(one, i) || has_changed;
+        if (!space().parameters()[i].is_single()) has_changed = try_values(one, i) || has_changed;
       }
       if (!has_changed) return;
     }
@@ -77,24 +78,25 @@ class LocalSearch {
     const Parameter& parameter = space().parameters()[i];
     const Point point = coordinates_.point(one.coordinates);
     if (std::isnan(point[i])) return false;
+    if (parameter.kind == ParameterKind::real) return try_reals(one, i);
     const double low = parameter.is_number() ? parameter.low : 0;
     const double high =
         parameter.is_number() ? parameter.high : static_cast<double>(parameter.choices.size()) - 1;
     if (!parameter.is_number() || high - low < kTryAll) {
-      std::vector<double> values;
+      std::vector<double> places;
       for (double value = low; value <= high; ++value) {
-        if (value != point[i]) values.push_back(value);
+        if (value != point[i]) places.push_back(coordinates_.of(i, value));
       }
-      return take_best_of(one, i, values);
+      return take_best_of(one, i, places);
     }
     // Steps to both sides, which become shorter where none is an improvement.
     bool has_changed = false;
     for (double step = std::floor((high - low) / 4), here = point[i]; step >= 1;) {
-      std::vector<double> values;
+      std::vector<double> places;
       for (const double value : {here - step, here + step}) {
-        if (value >= low && value <= high) values.push_back(value);
+        if (value >= low && value <= high) places.push_back(coordinates_.of(i, value));
       }
-      if (take_best_of(one, i, values)) {
+      if (take_best_of(one, i, places)) {
         here = coordinates_.point(one.coordinates)[i];
         has_changed = true;
       } else {
@@ -104,12 +106,24 @@ class LocalSearch {
     return has_changed;
   }
 
-  bool take_best_of(Candidate& one, size_t i, const std::vector<double>& values) const {
-    if (values.empty()) return false;
-    Points points(one.coordinates.size(), static_cast<Index>(values.size()));
-    for (size_t k = 0; k < values.size(); ++k) {
+  // At a known point the improvement has a kink, where an ascent ends.
+  bool try_reals(Candidate& one, size_t i) const {
+    const double here = one.coordinates[static_cast<Index>(i)];
+    std::vector<double> places;
+    for (double step = kLongestStep; step >= kShortestStep; step /= 2) {
+      if (here - step >= 0) places.push_back(here - step);
+      if (here + step <= 1) places.push_back(here + step);
+    }
+    const double before = one.value;
+    return take_best_of(one, i, places) && one.value > before + kLeastGainOfTries;
+  }
+
+  bool take_best_of(Candidate& one, size_t i, const std::vector<double>& places) const {
+    if (places.empty()) return false;
+    Points points(one.coordinates.size(), static_cast<Index>(places.size()));
+    for (size_t k = 0; k < places.size(); ++k) {
       VectorXd coordinates = one.coordinates;
-      coordinates[static_cast<Index>(i)] = coordinates_.of(i, values[k]);
+      coordinates[static_cast<Index>(i)] = places[k];
       coordinates_.settle(coordinates);
       points.col(static_cast<Index>(k)) = coordinates;
     }
