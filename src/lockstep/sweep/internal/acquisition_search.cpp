@@ -106,7 +106,7 @@ class LocalSearch {
     return has_changed;
   }
 
-  // At a known point the improvement has a kink, where an ascent ends.
+  // An ascent from the best known point can end where it began, although a longer step would gain.
   bool try_reals(Candidate& one, size_t i) const {
     const double here = one.coordinates[static_cast<Index>(i)];
     std::vector<double> places;

@@ -32,13 +32,13 @@ VectorXd transformed_by_power(const VectorXd& values, double power) {
 }
 
 double most_likely_power(const VectorXd& values) {
+  if (!(variance_of(values) > 0)) return 1;
   const double slopes =
       values.unaryExpr([](double x) { return std::copysign(std::log1p(std::abs(x)), x); }).sum();
   const auto loss = [&](double power) {
     const double variance = variance_of(transformed_by_power(values, power));
     return 0.5 * static_cast<double>(values.size()) * std::log(variance) - (power - 1) * slopes;
   };
-  if (!(variance_of(values) > 0)) return 1;
   return boost::math::tools::brent_find_minima(loss, kLeastPower, kMostPower, kBits).first;
 }
 

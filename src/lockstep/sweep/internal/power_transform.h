@@ -12,9 +12,9 @@ Eigen::VectorXd standardized(const Eigen::VectorXd& values);
 /// high.
 Eigen::VectorXd transformed_by_power(const Eigen::VectorXd& values, double power);
 
-/// The power between kLeastPower and kMostPower with which the values are most likely normal.
-double most_likely_power(const Eigen::VectorXd& values);
-
 inline constexpr double kLeastPower = -4, kMostPower = 8;
+
+/// The power between these with which the values are most likely normal; 1 if they are equal.
+double most_likely_power(const Eigen::VectorXd& values);
 
 }  // namespace lockstep::sweep
