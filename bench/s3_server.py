@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,11 @@ WEED = pathlib.Path(os.environ.get("LOCKSTEP_WEED", CACHE / "peers" / "bin" / "w
 KEY_ID = "LOCKSTEPTESTKEYID"
 SECRET = "lockstep-test-secret-0815"
 SECONDS_TO_START = 60
+TRIES_TO_START = 5
+# SeaweedFS takes each port's neighbour this far above too.
+TO_NEIGHBOUR = 10000
+# Linux gives ports from 32768 on to connections: a port found free there may be taken a moment later.
+PORTS = range(12000, 32768 - TO_NEIGHBOUR)
 
 
 def is_free(port):
@@ -33,12 +39,14 @@ def is_free(port):
 
 
 def free_ports(count):
-    """Ports whose neighbours 10,000 above, which SeaweedFS takes too, are free as well."""
-    ports = []
+    """Ports that are free, as are their neighbours; no port is another's neighbour."""
+    ports, taken = [], set()
     while len(ports) < count:
-        port = random.randrange(12000, 32000)
-        if port not in ports and is_free(port) and is_free(port + 10000):
+        port = random.choice(PORTS)
+        pair = {port, port + TO_NEIGHBOUR}
+        if not pair & taken and all(map(is_free, pair)):
             ports.append(port)
+            taken |= pair
     return ports
 
 
@@ -49,13 +57,8 @@ class Server:
         if not WEED.exists():
             sys.exit(f"there is no S3 server at {WEED}\n  hint: run scripts/setup --peers, or set LOCKSTEP_WEED")
         self.folder, self.address = pathlib.Path(folder), address
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.master, self.volume, self.filer, self.port = free_ports(4)
-        identity = {"name": "test", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
-                    "actions": ["Admin", "Read", "Write", "List"]}
-        (self.folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
         self.process = None
-        self.start()
+        self.start_on_free_ports()
 
     def __enter__(self):
         return self
@@ -63,7 +66,23 @@ class Server:
     def __exit__(self, *_):
         self.kill()
 
+    def start_on_free_ports(self):
+        """Tries other ports when another program took one between the look and the start."""
+        for tries_left in reversed(range(TRIES_TO_START)):
+            self.master, self.volume, self.filer, self.port = free_ports(4)
+            self.folder.mkdir(parents=True)
+            identity = {"name": "test", "credentials": [{"accessKey": KEY_ID, "secretKey": SECRET}],
+                        "actions": ["Admin", "Read", "Write", "List"]}
+            (self.folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+            try:
+                return self.start()
+            except RuntimeError as error:
+                if "address already in use" not in str(error) or not tries_left:
+                    raise
+                shutil.rmtree(self.folder)
+
     def start(self):
+        """Starts the server on its ports: again, after kill(), on the same."""
         command = [WEED, f"-logdir={self.folder}", "server", f"-dir={self.folder}", f"-ip={self.address}",
                    f"-ip.bind={self.address}", f"-master.port={self.master}",
                    f"-volume.port={self.volume}", "-filer", f"-filer.port={self.filer}", "-s3", f"-s3.port={self.port}",
@@ -78,7 +97,7 @@ class Server:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.kill()
                 raise RuntimeError("the S3 server does not start:\n"
-                                   + (self.folder / "out.log").read_text(errors="replace")[-2000:])
+                                   + (self.folder / "out.log").read_text(errors="replace"))
             time.sleep(0.1)
 
     def command(self, *words):

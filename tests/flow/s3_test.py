@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 import idx
 import runs
@@ -25,6 +26,15 @@ from s3_services import Between, role_service  # noqa: E402
 EPOCHS_TO_STOP = "12"  # enough for a run to be at work when its server is killed
 FAST = ["--image-size", "12x12", "--mini-batch-size", "32", "--max-epochs", "2", "--patience", "0"]
 
+
+class OnPortsOfItsOwn(runs.TestFolders, unittest.TestCase):
+    def test_the_server_starts_though_another_program_took_a_port_it_chose(self):
+        chosen = s3_server.free_ports(4)
+        with socket.create_server(("127.0.0.1", chosen[-1] + s3_server.TO_NEIGHBOUR)):
+            with mock.patch.object(s3_server, "free_ports", side_effect=[chosen, s3_server.free_ports(4)]):
+                with s3_server.Server(self.folder / "server-on-other-ports") as server:
+                    self.assertTrue(server.answers())
+                    server.make_bucket("photos")
 
 
 def contents(folder):
