@@ -27,6 +27,10 @@ def children(process):
     return [int(word) for word in found.stdout.split()]
 
 
+def sleepers(seconds):
+    return subprocess.run(["pgrep", "-f", f"^sleep {seconds}$"], capture_output=True, check=False).stdout.split()
+
+
 class Sweep(runs.TestFolders, unittest.TestCase):
     def words(self, output, search, side_by_side):
         return ["sweep", *search, "--trials", side_by_side, "--output", output, "--", "train", self.digits,
@@ -169,6 +173,31 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                                 (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
             lines_shown = runs.run("sweep", "show", output, *options).splitlines()
             self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
+
+    def test_a_trial_leaves_no_process(self):
+        """Neither one that is stopped, nor one whose sweep was killed and goes on."""
+        for number, end in enumerate((lambda process, _: process.send_signal(signal.SIGINT),
+                                      lambda _, output: runs.run("sweep", "stop", output, "0"))):
+            output, seconds = self.folder / f"left_{number}", f"90{number}{os.getpid()}"
+            process = self.sweep_of_script(output, f"sleep {seconds}; echo result 1")
+            runs.wait_for(lambda: sleepers(seconds))
+            end(process, output)
+            process.wait(60)
+            runs.wait_for(lambda: not sleepers(seconds))
+        output, seconds = self.folder / "left_killed", f"909{os.getpid()}"
+        script = f"test -e {output}/again || {{ touch {output}/again; sleep {seconds}; }}; echo result 1"
+        process = self.sweep_of_script(output, script)
+        runs.wait_for(lambda: sleepers(seconds))
+        process.kill()
+        process.wait()
+        runs.run("sweep", "--resume", "--output", output)
+        self.assertFalse(sleepers(seconds))
+        self.assertEqual([row["result"] for row in table(output)], [1])
+
+    def sweep_of_script(self, output, script):
+        return subprocess.Popen(runs.command("sweep", "--output", output, "--count", "1", "--x", "1..5", "--", "sh", "-c",
+                                             script, "name", "{x}"), stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)
 
     def test_working_folder(self):
         """The command means the same from wherever the sweep goes on."""

@@ -36,7 +36,8 @@ TEST(Space, ReadsRangesAndChoices) {
 }
 
 TEST(Space, RefusesWhatCannotBeSearched) {
-  for (const char* text : {"3..1", "0..1:log", "a..b", "1..inf", "a,a", "1..2:when=x=y", "1..2:when=c=z"}) {
+  for (const char* text : {"3..1", "0..1:log", "a..b", "1..inf", "a,a", "1..2:when=x=y", "1..2:when=c=z", "",
+                           "a,,b", "1..9007199254740993"}) {
     Space space;
     space.add("c", "p,q");
     try {

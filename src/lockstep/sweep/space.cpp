@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostParameters = 1000;
 constexpr size_t kMostChoices = 100'000;
-constexpr double kMostWhole = 0x1p53;  // up to which a double holds every whole number
+constexpr double kMostWhole = 0x1p53;  // below which a double holds every whole number
 constexpr const char* kHint =
     "write a range, 0.001..0.1 or 0.001..0.1:log or 1..5, or a list of choices, a,b,c; :when=OTHER=VALUE at "
     "the end makes it conditional";
@@ -101,7 +101,7 @@ void check_range(const Parameter& parameter) {
     refuse(parameter.name, "its range begins at " + shortest(parameter.low) + " and ends before, at " +
                                shortest(parameter.high));
   if (!std::isfinite(parameter.high - parameter.low) ||
-      std::max(std::abs(parameter.low), std::abs(parameter.high)) > kMostWhole)
+      std::max(std::abs(parameter.low), std::abs(parameter.high)) >= kMostWhole)
     refuse(parameter.name, "its range is too large");
   if (parameter.log && !(parameter.low > 0))
     refuse(parameter.name, "a logarithmic range must begin above 0, not at " + shortest(parameter.low));
@@ -130,6 +130,8 @@ void Space::add(std::string_view name, std::string_view text) {
   } else {
     parameter.kind = ParameterKind::categorical;
     parameter.choices = split(text, ',');
+    if (std::ranges::find(parameter.choices, "") != parameter.choices.end())
+      refuse(name, text.empty() ? "it has no values" : "a choice of " + quote(text) + " is empty");
   }
   add(std::move(parameter));
 }

@@ -25,6 +25,23 @@ std::string four_digits(int64_t number) {
   return text.size() < 4 ? std::string(4 - text.size(), '0') + text : text;
 }
 
+// JSON holds no other texts, and a trial that is begun again must have the same command.
+void check_texts(const SweepSpec& spec) {
+  const auto check = [](const std::string& text, const std::string& what) {
+    if (!is_utf8(text))
+      throw Error(ErrorCode::invalid_option,
+                  "a sweep cannot keep " + what + " " + quote(text) + ", whose bytes are not UTF-8",
+                  "rename the file or folder");
+  };
+  for (const std::string& word : spec.command) check(word, "the word");
+  check(spec.working_folder, "the working folder");
+  check(spec.options.metric, "the metric");
+  for (const Parameter& parameter : spec.space.parameters()) {
+    check(parameter.name, "the parameter");
+    for (const std::string& choice : parameter.choices) check(choice, "the choice");
+  }
+}
+
 // The lines that have an end.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -46,10 +63,17 @@ struct Note {
   };
 };
 
-void check(const Note&) {}
+void check_trial(int64_t trial) {
+  if (trial < 0) throw Error(ErrorCode::corrupt_data, "there is no trial " + std::to_string(trial));
+}
+
+void check(const Note& note) { check_trial(note.trial); }
 
 // What no segment ends with; a search that is told of it does not end.
 void check(const LogLine& line) {
+  check_trial(line.trial);
+  if (line.until < 0)
+    throw Error(ErrorCode::corrupt_data, std::to_string(line.until) + " is no number of steps");
   if (line.kind != LogKind::outcome || !line.state) return;
   const std::string state = enum_names(*line.state)[static_cast<size_t>(*line.state)];
   if (*line.state == TrialState::running || *line.state == TrialState::early)
@@ -190,7 +214,8 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
   for (const auto& [key, value] : json.items()) {
     if (key == "command") {
       if (!value.is_array() || value.empty())
-        throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
+        throw Error(ErrorCode::invalid_option, where + ": the command is no list of words",
+                    R"(write "command": ["train", "FOLDER", "--max-epochs", "2"])");
       for (const Json& word : value) {
         if (!word.is_string())
           throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
@@ -221,11 +246,12 @@ SweepSpec read_spec(const SweepPaths& paths) {
 }
 
 void write_spec(const SweepPaths& paths, const SweepSpec& spec) {
+  check_texts(spec);
   Json json = lockstep::to_json(spec.options);
   json["command"] = spec.command;
   json["working_folder"] = spec.working_folder;
   json["parameters"] = spec.space.to_json();
-  write_file_atomic(paths.spec(), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_atomic(paths.spec(), json.dump(2) + "\n");
 }
 
 std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& asked) {

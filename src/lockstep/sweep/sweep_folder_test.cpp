@@ -108,9 +108,31 @@ TEST_F(SweepFolder, ALogWithAnOutcomeThatCannotBeIsRefused) {
   }
   EXPECT_THROW(read_log(paths_), Error);
   fs::remove(paths_.log());
-  append(R"({"kind": "outcome", "trial": 1, "until": 9, "state": "running"})"
-         "\n");
-  EXPECT_THROW(read_log(paths_), Error);
+  for (const char* line : {R"({"kind": "outcome", "trial": 1, "until": 9, "state": "running"})",
+                           R"({"kind": "outcome", "trial": -5, "until": 0, "state": "ended", "value": 3})",
+                           R"({"kind": "restart", "trial": -1})"}) {
+    append(line + std::string("\n"));
+    EXPECT_THROW(read_log(paths_), Error) << line;
+    fs::remove(paths_.log());
+  }
+}
+
+TEST_F(SweepFolder, ACommandThatIsNotUtf8IsRefused) {
+  SweepSpec spec = program("echo result $1");
+  spec.command.emplace_back("caf\xe9");
+  EXPECT_THROW(write_spec(paths_, spec), Error);
+  spec = program("echo result $1");
+  spec.space.add("y", "a\xff,b");
+  EXPECT_THROW(write_spec(paths_, spec), Error);
+  EXPECT_EQ(read_spec(paths_).command.size(), 5u);
+}
+
+TEST_F(SweepFolder, AResultIsFoundHoweverMuchOutputFollows) {
+  make_folders(paths_.trial(0).parent_path());
+  std::ofstream(paths_.output(0)) << "result 2\nresult 3\n" << std::string(6 << 20, 'a') << "\nend";
+  const TrialResult result = result_of(paths_, program(""), {.end = {0}});
+  ASSERT_TRUE(result.outcome);
+  EXPECT_EQ(result.outcome->value, 3);
 }
 
 TEST_F(SweepFolder, IncompleteLinesAreCutOff) {

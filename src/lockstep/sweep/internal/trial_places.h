@@ -37,9 +37,9 @@ class TrialPlaces {
   int64_t workers() const;  ///< of the running trials
   std::vector<EndedTrial> take_ended();
 
-  /// Asks a trial to stop; one that trains saves a checkpoint first.
+  /// Asks a trial to stop, and all processes that it has started; one that trains saves a checkpoint first.
   void stop(const Segment& segment);
-  void kill_all();
+  void kill_all();  ///< with the processes that they have started
 
   int64_t peak_memory() const { return host_.peak_memory(); }
 

@@ -6,6 +6,7 @@
 #include "lockstep/launch/process.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/internal/trial_remains.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -51,6 +52,7 @@ void add_training_words(const SweepPaths& paths, const SweepSpec& spec, const Tr
 void add_program_words(const SweepPaths& paths, int64_t trial, const Assignment& parameters,
                        std::vector<std::string>& words) {
   const fs::path folder = paths.trial(trial);
+  if (fs::exists(folder)) kill_remains(variable_of_trial(fs::absolute(folder).string()));
   fs::remove_all(folder);
   fs::remove(paths.output(trial));
   make_folders(folder);
@@ -84,7 +86,7 @@ pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialSta
       {.program = spec.trains() ? trial.lockstep : words.front(),
        .words = words,
        .environment = {"LOCKSTEP_TRIAL=" + std::to_string(number),
-                       "LOCKSTEP_TRIAL_FOLDER=" + fs::absolute(paths.trial(number)).string()},
+                       variable_of_trial(fs::absolute(paths.trial(number)).string())},
        .output = output.get(),
        .errors = output.get()});
 }

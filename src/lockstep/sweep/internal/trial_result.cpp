@@ -30,6 +30,26 @@ std::string last_output(const std::filesystem::path& file) {
   return text;
 }
 
+// In pieces, however much the program has printed. A line's end is of no interest: what is cut off is in the
+// middle of a very long one.
+std::optional<double> last_value(const std::filesystem::path& file, std::string_view name) {
+  constexpr size_t kPiece = size_t{1} << 20, kLongLine = size_t{1} << 16;
+  std::optional<double> value;
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return value;
+  const OpenFile opened(file, O_RDONLY);
+  std::string text, piece(kPiece, '\0');
+  for (int64_t at = 0; const size_t got = opened.read_at(at, piece); at += static_cast<int64_t>(got)) {
+    text.append(piece, 0, got);
+    const size_t complete = text.rfind('\n') + 1;  // npos + 1 is 0
+    if (const auto found = named_value(std::string_view(text).substr(0, complete), name)) value = found;
+    text.erase(0, complete);
+    text.resize(std::min(text.size(), kLongLine));
+  }
+  const auto found = named_value(text, name);
+  return found ? found : value;
+}
+
 // The message of the last error that was printed, or the last line.
 std::string error_in(const std::string& output) {
   std::string last, error;
@@ -138,7 +158,7 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
         failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;
   }
-  std::optional<double> value = named_value(output, spec.metric());
+  std::optional<double> value = last_value(paths.output(segment.trial), spec.metric());
   if (!value) value = metric_of(summary, folder, spec.metric());
   result.outcome =
       Outcome{.state = value ? TrialState::ended : TrialState::failed,

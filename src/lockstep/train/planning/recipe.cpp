@@ -24,6 +24,9 @@ constexpr int64_t kSmallGrey = 40, kSmall = 64, kLeastForPools = 8;  // pixels p
 constexpr int64_t kSmallerSide = 96, kSideOfDrawings = 32;           // of few images
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
+constexpr const char* kOfOptimizer[] = {"learning-rate", "momentum",       "nesterov",       "weight-decay",
+                                        "lr-schedule",   "lr-drop-factor", "lr-drop-period", "warmup-steps"};
+
 enum class Kind {
   sequences,
   new_head,
@@ -74,6 +77,11 @@ class Chooser {
  public:
   Chooser(const RecipeFacts& facts, const Options& options)
       : facts_(facts), options_(options), grey_(facts.format.channels == 1), kind_(kind()) {}
+
+  std::string given_of_optimizer() const {
+    const auto given = std::ranges::find_if(kOfOptimizer, [&](const char* name) { return !is_open(name); });
+    return given == std::end(kOfOptimizer) ? "" : *given;
+  }
 
   std::vector<RecipeValue> choose() {
     choose_network();
@@ -200,10 +208,7 @@ class Chooser {
 
   // The optimizer and all that belongs to it, unless some of that is given.
   void choose_optimizer() {
-    for (const char* name : {"learning-rate", "momentum", "nesterov", "weight-decay", "lr-schedule",
-                             "lr-drop-factor", "lr-drop-period", "warmup-steps"}) {
-      if (!is_open(name)) return;
-    }
+    if (!given_of_optimizer().empty()) return;
     switch (kind_) {
       case Kind::sequences:
         return choose_for_sequences();
@@ -356,6 +361,10 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
   if (least <= (facts.drawings ? kSmallGrey : kSmallerSide)) return std::nullopt;
   return sized(facts.drawings ? kSideOfDrawings : kSmallerSide,
                "few images and random weights; larger ones take longer and give little more");
+}
+
+std::string given_of_optimizer(const RecipeFacts& facts, const Options& options) {
+  return Chooser(facts, options).given_of_optimizer();
 }
 
 std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options) {

@@ -128,6 +128,8 @@ TEST(Recipe, AGivenRateKeepsTheOptimizerThatItIsFor) {
   options.learning_rate = 0.1;
   EXPECT_THAT(names_for(kSequences, options), Not(testing::Contains("optimizer")));
   EXPECT_THAT(names_for(kDigits, options), Not(testing::Contains("nesterov")));
+  const RecipeFacts facts{options, {}, kDigits.format, kDigits.count, kDigits.count, kClasses, false, true};
+  EXPECT_EQ(given_of_optimizer(facts, options), "learning-rate");
 }
 
 TEST(Recipe, NewHeadsAndNetworksWithoutBatchNormsLearnByAdam) {

@@ -40,6 +40,9 @@ class RecipeUse {
   /// Whether there is a recipe, and nobody gave the learning rate.
   bool leaves_rate_open() const;
 
+  /// As given_of_optimizer, after choose().
+  const std::string& given_of_optimizer() const { return given_of_optimizer_; }
+
   const RecipePlan& plan() const { return plan_; }
 
  private:
@@ -51,6 +54,7 @@ class RecipeUse {
   const Options& asked_;
   const Plan* earlier_;
   RecipePlan plan_;
+  std::string given_of_optimizer_ = {};
   std::optional<bool> drawings_ = {};         // looked for once
   std::optional<int64_t> sample_count_ = {};  // at the first call, before samples are held out
 };
