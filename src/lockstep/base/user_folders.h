@@ -20,4 +20,8 @@ std::filesystem::path user_state_folder();
 /// Empty if there is neither.
 std::filesystem::path lockstep_cache_folder();
 
+/// The folder for decoded samples beside data in a folder. Readers of data ignore names that begin with a
+/// dot.
+inline constexpr const char* kDecodedFolder = ".lockstep-cache";
+
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/base/user_folders.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/io/address.h"
@@ -99,6 +100,7 @@ int run_copy(const Call& call, Console& console) {
       ProgressLine line(console);
       done = io::copy_files(*from, *to,
                             {.verify = settings_of<CopyChoice>(call).verify,
+                             .without = kDecodedFolder,
                              .stop = signals.token(),
                              .progress = [&](const io::CopyProgress& progress) { line.show(progress); }});
     }

@@ -80,6 +80,7 @@ class Copying {
  private:
   void list() {
     from_.list(Sizes::wanted, [&](const Listed& listed) {
+      if (is_without(listed.path)) return true;
       if (listed.kind == Listed::Kind::file) {
         if (listed.size < 0)
           throw Error(ErrorCode::io,
@@ -105,6 +106,11 @@ class Copying {
       if (error.code() != ErrorCode::not_found)
         throw;  // in a bucket, a folder exists only once it contains a file
     }
+  }
+
+  bool is_without(std::string_view path) const {
+    const std::string folder = "/" + options_.without + "/";
+    return !options_.without.empty() && ("/" + std::string(path)).find(folder) != std::string::npos;
   }
 
   // Each file is copied by one thread; any number of threads may work.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string>
 
 #include "lockstep/io/byte_store.h"
 
@@ -20,7 +21,8 @@ struct CopyProgress {
 };
 
 struct CopyOptions {
-  bool verify = false;  ///< read the written files and compare checksums
+  bool verify = false;       ///< read the written files and compare checksums
+  std::string without = {};  ///< name of folders that are left out with all files in them; empty: none
   std::stop_token stop = {};
   std::function<void(const CopyProgress&)> progress =
       {};  ///< called from time to time, by one thread at a time

@@ -45,6 +45,14 @@ TEST_F(Copy, GoesThroughArchivesAndBack) {
   }
 }
 
+TEST_F(Copy, LeavesOutAFolder) {
+  folder.write("from/.cache/a", "decoded");
+  folder.write("from/1/.cache/b/c", "decoded");
+  EXPECT_EQ(copy("from", "to", {.without = ".cache"}).files, 40);
+  EXPECT_FALSE(std::filesystem::exists(at("to/.cache")));
+  EXPECT_EQ(copy("from", "all.tar").files, 42);
+}
+
 TEST_F(Copy, CopiesOnlyWhatIsMissingOrDiffers) {
   copy("from", "to");
   std::filesystem::remove(at("to/0/3"));

@@ -14,9 +14,6 @@
 namespace lockstep::train {
 namespace {
 
-// Readers of images ignore names that begin with a dot.
-constexpr const char* kFolderName = ".lockstep-cache";
-
 std::filesystem::path users_place() {
   const std::filesystem::path caches = lockstep_cache_folder();
   return caches.empty() ? caches : caches / "images";
@@ -25,7 +22,7 @@ std::filesystem::path users_place() {
 // The folder in which `lockstep cache` makes them: beside images that are in a folder, and among the user's
 // caches for an archive or a store. Empty: none.
 std::filesystem::path usual_place(const std::string& source) {
-  if (std::filesystem::is_directory(source)) return std::filesystem::path(source) / kFolderName;
+  if (std::filesystem::is_directory(source)) return std::filesystem::path(source) / kDecodedFolder;
   return io::is_address(source) || io::names_archive(source) ? users_place() : std::filesystem::path();
 }
 
