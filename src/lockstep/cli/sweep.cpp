@@ -22,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostSpecBytes = 16 << 20;
-constexpr int64_t kRowsAtEnd = 10;
 
 // Cores that this process may use.
 int64_t usable_cores() {
@@ -123,7 +122,7 @@ void enter_working_folder(const sweep::SweepSpec& spec, sweep::SweepPaths& paths
 
 std::string parameters_text(const sweep::SweepSpec& spec, const sweep::Trial& trial) {
   std::vector<std::string> words;
-  for (const auto& [name, value] : spec.space.assignment(trial.point)) words.push_back(name + " " + value);
+  for (const auto& [name, value] : spec.space.assignment(trial.point)) words.push_back(name + " " + short_number(value));
   return join(words, ", ");
 }
 
@@ -215,8 +214,7 @@ int run_sweep(const Call& call, Console& console) {
                                                 .stop = signals.token(),
                                                 .report = Report(spec, console)});
   const sweep::Table table = read_table(paths);
-  console.print("\n" +
-                sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, console.table_width()));
+  console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
   const bool waits = width < search.count();  // else places only lack trials at the end
   if (waits && end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
     console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
