@@ -10,7 +10,9 @@
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/sweep_checks.h"
+#include "lockstep/cli/sweep_inputs.h"
 #include "lockstep/cli/sweep_jobs.h"
+#include "lockstep/cli/sweep_status.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/record/run_folder.h"
@@ -22,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostSpecBytes = 16 << 20;
-constexpr int64_t kRowsAtEnd = 10;
 
 // Cores that this process may use.
 int64_t usable_cores() {
@@ -123,18 +124,20 @@ void enter_working_folder(const sweep::SweepSpec& spec, sweep::SweepPaths& paths
 
 std::string parameters_text(const sweep::SweepSpec& spec, const sweep::Trial& trial) {
   std::vector<std::string> words;
-  for (const auto& [name, value] : spec.space.assignment(trial.point)) words.push_back(name + " " + value);
+  for (const auto& [name, value] : spec.space.assignment(trial.point))
+    words.push_back(name + " " + short_number(value));
   return join(words, ", ");
 }
 
 // A line for each trial that ends, pauses or is lost.
 class Report {
  public:
-  Report(const sweep::SweepSpec& spec, Console& console) : spec_(spec), console_(console) {}
+  Report(const sweep::SweepSpec& spec, SweepStatus& status) : spec_(spec), status_(status) {}
   void operator()(const sweep::Trial& trial, const std::string& note) {
+    status_.take(trial);
     const std::string name = "trial " + std::to_string(trial.number);
     if (!note.empty()) {
-      console_.note(name + ": " + note + "; it starts again\n");
+      status_.note(name + ": " + note + "; it starts again\n");
       return;
     }
     if (trial.state == sweep::TrialState::running) return;
@@ -142,7 +145,7 @@ class Report {
     if (trial.state != sweep::TrialState::failed && !std::isnan(trial.value))
       line += "  " + spec_.metric() + " " + fixed(trial.value, 4);
     if (!trial.error.empty()) line += "  " + first_line(trial.error);
-    console_.print(printable(line + "  " + parameters_text(spec_, trial)) + "\n");
+    status_.print(printable(line + "  " + parameters_text(spec_, trial)) + "\n");
   }
 
  private:
@@ -152,8 +155,23 @@ class Report {
     return enum_names(trial.state)[static_cast<size_t>(trial.state)];
   }
   const sweep::SweepSpec& spec_;
-  Console& console_;
+  SweepStatus& status_;
 };
+
+// The trials that an earlier program has begun, for the terminal.
+sweep::Table known_trials(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec) {
+  sweep::Table table{.spec = spec};
+  std::error_code none;
+  if (fs::exists(paths.spec(), none)) table.rows = sweep::read_table(paths).rows;
+  return table;
+}
+
+void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& console) {
+  const auto points = points_of(spec.space);
+  if (!points || *points >= count || spec.options.search == sweep::SearchKind::grid) return;
+  console.note("lockstep: the space has " + std::to_string(*points) + (*points == 1 ? " point" : " points") +
+               ", so trials repeat; --search grid tries each once\n");
+}
 
 void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
   std::vector<std::string> reasons;
@@ -188,7 +206,10 @@ int run_sweep(const Call& call, Console& console) {
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
   check_reproducible(spec, console);
+  warn_of_repeats(spec, search.count(), console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
+  const std::string program = fs::read_symlink("/proc/self/exe").string();
+  if (!exists && are_trials_here(spec)) check_inputs(spec, program);
   if (const int64_t wanted = std::min(search.count(), std::max(jobs, spec.options.trials));
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
@@ -206,17 +227,20 @@ int run_sweep(const Call& call, Console& console) {
   }
   enter_working_folder(spec, paths);
 
-  StopSignals signals("stopping: trials save what they have\n");
-  const std::string program = fs::read_symlink("/proc/self/exe").string();
-  const sweep::SweepEnd end = sweep::run_sweep(paths, spec,
-                                               {.lockstep = program,
-                                                .cores = usable_cores(),
-                                                .memory = memory_of(spec),
-                                                .stop = signals.token(),
-                                                .report = Report(spec, console)});
+  // On a terminal it takes the place of the line that is drawn there.
+  StopSignals signals((can_redraw(console) && console.note_is_terminal() ? "\r\033[K" : "") +
+                      std::string("stopping: trials save what they have\n"));
+  const sweep::SweepEnd end = [&] {
+    SweepStatus status(known_trials(paths, spec), console);
+    return sweep::run_sweep(paths, spec,
+                            {.lockstep = program,
+                             .cores = usable_cores(),
+                             .memory = memory_of(spec),
+                             .stop = signals.token(),
+                             .report = Report(spec, status)});
+  }();
   const sweep::Table table = read_table(paths);
-  console.print("\n" +
-                sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, console.table_width()));
+  console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
   const bool waits = width < search.count();  // else places only lack trials at the end
   if (waits && end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
     console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +

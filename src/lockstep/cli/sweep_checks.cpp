@@ -6,6 +6,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/arguments.h"
+#include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
 
@@ -78,6 +80,20 @@ void check_rungs(const sweep::SweepSpec& spec) {
                 "at most the steps of --first-rung");
 }
 
+// A value of the command would be replaced by the one that is searched.
+void check_command(const sweep::SweepSpec& spec) {
+  const Call call = call_of_train(spec);
+  for (const FieldInfo& field : train_fields()) {
+    if (!call.text_of(field.name)) continue;
+    for (const Parameter& parameter : spec.space.parameters()) {
+      if (field.is_option("--" + parameter.name))
+        throw Error(ErrorCode::invalid_option, "--" + parameter.name + " is both searched and given after --",
+                    "leave one of them out");
+    }
+  }
+  (void)asked_options(call);
+}
+
 void check_placeholders(const sweep::SweepSpec& spec) {
   for (const Parameter& parameter : spec.space.parameters()) {
     const std::string place = "{" + parameter.name + "}";
@@ -101,6 +117,35 @@ std::optional<std::string> value_in(const std::vector<std::string>& words, const
     if (words[i] == option) value = i + 1 < words.size() ? words[i + 1] : "";
   }
   return value;
+}
+
+Call call_of_train(const sweep::SweepSpec& spec) {
+  const std::vector<Verb>& verbs = builtin_verbs();
+  const auto train =
+      std::find_if(verbs.begin(), verbs.end(), [](const Verb& verb) { return verb.name == "train"; });
+  Call call = read_arguments(*train, {spec.command.begin() + 1, spec.command.end()});
+  for (Setting& setting : call.settings) {
+    if (setting.name == "config") setting.text = path_of_trial(spec, setting.text);
+  }
+  return call;
+}
+
+std::string path_of_trial(const sweep::SweepSpec& spec, const std::string& path) {
+  std::error_code none;
+  if (spec.working_folder.empty() || std::filesystem::equivalent(spec.working_folder, ".", none)) return path;
+  return (std::filesystem::path(spec.working_folder) / path).string();
+}
+
+std::optional<int64_t> points_of(const sweep::Space& space) {
+  constexpr double kMost = 1e6;  // of --count
+  double points = 1;
+  for (const Parameter& parameter : space.parameters()) {
+    if (parameter.kind == sweep::ParameterKind::real && !parameter.is_single()) return std::nullopt;
+    points *= parameter.is_number() ? parameter.high - parameter.low + 1
+                                    : static_cast<double>(parameter.choices.size());
+    if (points > kMost) return std::nullopt;
+  }
+  return static_cast<int64_t>(points);
 }
 
 int64_t memory_of(const sweep::SweepSpec& spec) {
@@ -152,6 +197,7 @@ void check_new_sweep(const sweep::SweepSpec& spec) {
       throw Error(ErrorCode::invalid_option, "parameter " + quote(name) + " cannot be searched",
                   "the sweep sets --" + name + " for each trial");
   }
+  check_command(spec);
   check_metric(spec);
   check_rungs(spec);
 }

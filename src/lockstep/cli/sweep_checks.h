@@ -1,10 +1,12 @@
 // What a sweep refuses before it writes anything.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/verb.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::cli {
@@ -12,14 +14,24 @@ namespace lockstep::cli {
 /// The last value of an option in the words of train; nothing if it is not there.
 std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option);
 
+/// The words that all trials share, as train reads them. Throws as train does.
+Call call_of_train(const sweep::SweepSpec& spec);
+
+/// A path of the command as it is seen from here: trials begin in the sweep's working folder.
+std::string path_of_trial(const sweep::SweepSpec& spec, const std::string& path);
+
+/// How many different points a space of choices and whole numbers has at most; nothing if that is more than
+/// any sweep has trials, or if a range has real numbers.
+std::optional<int64_t> points_of(const sweep::Space& space);
+
 /// Bytes that trials on threads may use; 0 if none are given. Throws invalid_option.
 int64_t memory_of(const sweep::SweepSpec& spec);
 
 /// Throws invalid_option for what no sweep can do, and not_found if its working folder is gone.
 void check_sweep(const sweep::SweepSpec& spec);
 
-/// Throws invalid_option for what a sweep would do in vain: trials without a result, options without an
-/// effect. A sweep that was begun so can go on.
+/// Throws invalid_option for what a sweep would do in vain: trials that all fail or have no result, options
+/// without an effect. A sweep that was begun so can go on.
 void check_new_sweep(const sweep::SweepSpec& spec);
 
 }  // namespace lockstep::cli

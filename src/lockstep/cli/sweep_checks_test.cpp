@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cli/sweep_inputs.h"
 
 namespace lockstep::cli {
 namespace {
@@ -78,6 +79,54 @@ TEST(SweepChecks, RefuseWhatHasNoEffect) {
   EXPECT_EQ(
       refusal_of({.command = {"./simulate", "{optimizer}"}, .searched = "momentum", .values = sometimes}),
       "");
+}
+
+TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
+  const auto refusal = [](std::vector<std::string> words) {
+    return refusal_of({.command = std::move(words)});
+  };
+  EXPECT_EQ(refusal({"train", "data", "--max-epochs", "1", "--momentum=0.5"}), "");
+  EXPECT_THAT(refusal({"train", "data", "--max-epoch", "1"}), HasSubstr("did you mean --max-epochs?"));
+  EXPECT_THAT(refusal({"train", "data", "--max-epochs", "many"}), HasSubstr("max-epochs"));
+  EXPECT_THAT(refusal({"train"}), HasSubstr("lockstep train needs a FOLDER"));
+  EXPECT_THAT(refusal({"train", "data", "--config", "missing.json"}), HasSubstr("missing.json"));
+  EXPECT_THAT(refusal({"train", "data", "--learning-rate=1"}),
+              HasSubstr("--learning-rate is both searched and given after --"));
+}
+
+TEST(SweepInputs, RefuseWhatIsNotThere) {
+  const auto refusal = [](sweep::SweepSpec spec) -> std::string {
+    try {
+      check_inputs(spec, "/bin/false");  // which has no list of networks
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string here = testing::TempDir();
+  EXPECT_EQ(refusal({.command = {"train", here}}), "");
+  EXPECT_EQ(refusal({.command = {"train", "s3://bucket/photos"}}), "");
+  EXPECT_EQ(refusal({.command = {"echo", "photoss"}}), "");
+  EXPECT_THAT(refusal({.command = {"train", here + "/photoss"}}), HasSubstr("photoss\": No such file"));
+  EXPECT_THAT(refusal({.command = {"train", here + "/photoss.tar.gz/train"}}), HasSubstr("No such file"));
+  EXPECT_THAT(refusal({.command = {"train", here, "--test", "testss"}}),
+              HasSubstr("\"testss\": No such file"));
+  EXPECT_THAT(refusal({.command = {"train", "photoss"}, .working_folder = here}), HasSubstr(here));
+  sweep::SweepSpec searched{.command = {"train", here, "--network", "lenet"}};
+  searched.space.add("validation", "/,gone");
+  EXPECT_THAT(refusal(searched), HasSubstr("\"gone\": No such file"));
+}
+
+TEST(SweepChecks, CountThePointsOfASpace) {
+  const auto points = [](const std::vector<std::string>& all) {
+    sweep::Space space;
+    for (size_t i = 0; i < all.size(); ++i) space.add("p" + std::to_string(i), all[i]);
+    return points_of(space);
+  };
+  EXPECT_EQ(points({"0.1"}), 1);
+  EXPECT_EQ(points({"a,b,c", "1..4"}), 12);
+  EXPECT_EQ(points({"a,b,c", "0.5..4"}), std::nullopt);
+  EXPECT_EQ(points({"1..1000", "1..1000", "1..2"}), std::nullopt);
 }
 
 }  // namespace

@@ -79,6 +79,10 @@ int64_t jobs_of_sweep(const sweep::SweepSpec& spec) {
   return std::max<int64_t>(1, workers / spec.options.workers);
 }
 
+bool are_trials_here(const sweep::SweepSpec& spec) {
+  return spec.options.profile.empty() || profile_of(spec).profile.scheduler == "local";
+}
+
 std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec) {
   const cluster::NamedProfile profile = profile_of(spec);
   const cluster::Place place{.profile = profile.profile, .runner = runner_program()};

@@ -14,6 +14,9 @@ namespace lockstep::cli {
 /// an unknown profile, invalid_option for one with a login node.
 int64_t jobs_of_sweep(const sweep::SweepSpec& spec);
 
+/// Whether trials are on this machine, so that they see its files.
+bool are_trials_here(const sweep::SweepSpec& spec);
+
 /// Submits the jobs, or lets those start again that are over. Returns their ids. They go on without this
 /// program.
 std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec);

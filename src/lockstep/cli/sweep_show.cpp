@@ -73,7 +73,8 @@ std::string csv_cell(const std::string& text) {
 }
 
 std::string as_csv(const sweep::Table& table) {
-  std::vector<std::string> heading{"trial", "state", table.spec.metric(), "steps", "total_steps", "seconds"};
+  std::vector<std::string> heading{"trial", "state",       csv_cell(table.spec.metric()),
+                                   "steps", "total_steps", "seconds"};
   for (const sweep::Parameter& parameter : table.spec.space.parameters())
     heading.push_back(csv_cell(parameter.name));
   for (const char* name : {"weights_hash", "error", "note"}) heading.emplace_back(name);
@@ -104,8 +105,7 @@ void write_to(const std::string& file, const std::string& text, Console& console
 
 // Whether all trials have an end, so that jobs of the sweep have nothing to do.
 bool is_complete(const sweep::Table& table) {
-  const sweep::Search search(table.spec.space, table.spec.search());
-  return static_cast<int64_t>(table.rows.size()) >= search.count() &&
+  return static_cast<int64_t>(table.rows.size()) >= planned_trials(table) &&
          std::none_of(table.rows.begin(), table.rows.end(), [](const sweep::Row& row) {
            return row.state == sweep::TrialState::waiting || row.state == sweep::TrialState::running;
          });

@@ -16,14 +16,7 @@ namespace {
 using sweep::Row;
 using sweep::TrialState;
 
-// Six digits are enough to tell trials apart.
-std::string short_number(const std::string& text) {
-  const auto number = parse_number<double>(text);
-  if (!number || text.size() <= 8) return text;
-  char shown[32];
-  std::snprintf(shown, sizeof shown, "%.4g", *number);
-  return shown;
-}
+constexpr size_t kRowsAtEnd = 10;
 
 std::string steps_text(const Row& row) {
   if (row.step == 0 && row.total_steps == 0) return "-";
@@ -78,6 +71,15 @@ bool fits(const sweep::Table& table, const Row& row, const std::string& word) {
 }
 
 }  // namespace
+
+// Four digits are enough to tell trials apart.
+std::string short_number(const std::string& text) {
+  const auto number = parse_number<double>(text);
+  if (!number || text.size() <= 8) return text;
+  char shown[32];
+  std::snprintf(shown, sizeof shown, "%.4g", *number);
+  return shown;
+}
 
 std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& asked) {
   SweepRows choice = asked;
@@ -147,14 +149,20 @@ Cells cells_of(const sweep::Table& table, const std::vector<const Row*>& rows) {
 
 }  // namespace
 
+int64_t planned_trials(const sweep::Table& table) {
+  return sweep::Search(table.spec.space, table.spec.search()).count();
+}
+
 std::string sweep_counts_text(const sweep::Table& table) {
   std::map<TrialState, int64_t> counts;
   for (const Row& row : table.rows) ++counts[row.state];
   std::vector<std::string> words;
   for (const auto& [state, count] : counts)
     words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
-  return std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " trial: " : " trials: ") +
-         join(words, ", ") + (table.is_going_on ? "; the sweep goes on" : "");
+  const auto begun = static_cast<int64_t>(table.rows.size()), all = planned_trials(table);
+  return (all > begun ? std::to_string(begun) + " of " : "") + std::to_string(std::max(begun, all)) +
+         (std::max(begun, all) == 1 ? " trial: " : " trials: ") + join(words, ", ") +
+         (table.is_going_on ? "; the sweep goes on" : "");
 }
 
 std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows) {
@@ -166,6 +174,14 @@ std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice,
   Cells cells = cells_of(table, chosen_rows(table, choice));
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" + sweep_counts_text(table) +
          (table.best() != nullptr ? "; * is the best" : "") + "\n";
+}
+
+std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width) {
+  std::string text = sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, width);
+  if (table.rows.size() > kRowsAtEnd)
+    text += "the best " + std::to_string(kRowsAtEnd) + " of " + std::to_string(table.rows.size()) +
+            "; lockstep sweep show " + shell_word(folder) + " lists all\n";
+  return text;
 }
 
 std::string command_text(const sweep::Table& table, const Row& row) {

@@ -21,10 +21,20 @@ std::vector<const sweep::Row*> chosen_rows(const sweep::Table& table, const Swee
 /// width 0: of no terminal.
 std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width);
 
+/// The best rows, as a sweep shows them at its end; where others are left out, that, and which command lists
+/// them.
+std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width);
+
+/// A long number with four significant digits; other texts as they are.
+std::string short_number(const std::string& text);
+
 /// A heading, and a line for each of the rows, as wide as they are.
 std::string sweep_rows_text(const sweep::Table& table, const std::vector<const sweep::Row*>& rows);
 
-/// "8 trials: 2 running, 6 ended; the sweep goes on"
+/// How many trials the sweep is to have, with those that have not begun.
+int64_t planned_trials(const sweep::Table& table);
+
+/// "8 of 20 trials: 2 running, 6 ended; the sweep goes on", "20 trials: 20 ended"
 std::string sweep_counts_text(const sweep::Table& table);
 
 /// The words of train that give the same weights: without what is of the sweep.

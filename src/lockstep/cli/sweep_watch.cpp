@@ -20,8 +20,7 @@ namespace {
 constexpr int kMilliseconds = 1000;  // between two looks at the sweep's files
 constexpr int kHeadLines = 1;
 constexpr int kFootLines = 3;
-constexpr const char* kKeys =
-    "↑↓ trial   s stop it   r restart it   n note   o O sort   / filter   S stop the sweep   q quit";
+constexpr const char* kKeys = "q quit  ↑↓ trial  s stop  r restart  n note  o O sort  / filter  S stop sweep";
 
 // Keys arrive at once and are not shown. The terminal is as before when this ends.
 class RawTerminal {
@@ -78,7 +77,7 @@ class Watch {
     }
     std::cout << "\033[?25h\033[?1049l" << std::flush;
     if (!failed.empty()) throw Error(ErrorCode::io, failed);
-    std::cout << sweep_table_text(table_, {.limit = 10, .sort = "result"}, 0) << std::flush;
+    std::cout << best_rows_text(table_, paths_.folder.string(), 0) << std::flush;
     return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
   }
 

@@ -53,5 +53,21 @@ TEST(SweepScreen, MarksARowThatIsThere) {
   EXPECT_EQ(sweep_screen(table_of(0), view, 80, 24).size(), 4u);
 }
 
+TEST(SweepScreen, ShowsAllKeysIn80Columns) {
+  SweepView view;
+  const std::string keys = sweep_screen(table_of(4), view, 80, 24).back();
+  EXPECT_THAT(keys, HasSubstr("q quit"));
+  EXPECT_THAT(keys, HasSubstr("S stop sweep"));
+}
+
+TEST(SweepTable, SaysHowManyTrialsComeAndHowManyRowsAreLeftOut) {
+  EXPECT_EQ(sweep_counts_text(table_of(3)), "3 of 20 trials: 3 ended");
+  EXPECT_EQ(sweep_counts_text(table_of(20)), "20 trials: 20 ended");
+  EXPECT_THAT(best_rows_text(table_of(20), "a search", 0),
+              testing::EndsWith("the best 10 of 20; lockstep sweep show 'a search' lists all\n"));
+  EXPECT_THAT(best_rows_text(table_of(10), "search", 0), testing::Not(HasSubstr("lists all")));
+  EXPECT_EQ(short_number("0.0015227837876909728"), "0.001523");
+}
+
 }  // namespace
 }  // namespace lockstep::cli

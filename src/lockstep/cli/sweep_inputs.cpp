@@ -1,0 +1,101 @@
+#include "lockstep/cli/sweep_inputs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/cli/asked_options.h"
+#include "lockstep/cli/sweep_checks.h"
+#include "lockstep/io/address.h"
+#include "lockstep/io/byte_store.h"
+#include "lockstep/launch/process.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What trials have: the values that are searched, and the one of the command where they do not always count.
+std::vector<std::string> values_of(const sweep::SweepSpec& spec, const std::string& name,
+                                   const std::string& in_command) {
+  for (const sweep::Parameter& parameter : spec.space.parameters()) {
+    if (parameter.name != name) continue;
+    std::vector<std::string> values = parameter.choices;
+    if (!parameter.when.empty()) values.push_back(in_command);
+    return values;
+  }
+  return {in_command};
+}
+
+// In an archive, only the archive is looked for.
+bool is_there(const fs::path& path) {
+  std::error_code none;
+  if (fs::exists(path, none)) return true;
+  if (!io::names_archive(path.string())) return false;
+  for (fs::path part = path; part.has_relative_path(); part = part.parent_path()) {
+    if (fs::is_regular_file(part, none)) return true;
+  }
+  return false;
+}
+
+void check_is_there(const sweep::SweepSpec& spec, const std::string& path) {
+  if (path.empty() || io::is_address(path)) return;
+  const std::string seen = path_of_trial(spec, path);
+  if (!is_there(seen)) throw errno_error(ENOENT, "open", seen);
+}
+
+std::vector<std::string> networks_of(const std::string& program) {
+  launch::Pipe pipe = launch::make_pipe();
+  const pid_t process = launch::start_process({.program = program,
+                                               .words = {"lockstep", "network", "list"},
+                                               .output = pipe.writing.get(),
+                                               .errors = launch::kNull});
+  pipe.writing = {};
+  const launch::End end = launch::wait_for_end(process);  // the pipe holds more than it prints
+  if (end.status.value_or(1) != 0) return {};
+  std::string text;
+  launch::read_available(pipe.reading.get(), [&](std::string_view piece) { text += piece; });
+  std::vector<std::string> names;
+  for (const std::string& line : split(text, '\n')) {
+    if (const size_t begin = line.find_first_not_of(' '); begin != std::string::npos)
+      names.push_back(line.substr(begin, line.find(' ', begin) - begin));
+  }
+  return names;  // and the heading
+}
+
+void check_networks(const sweep::SweepSpec& spec, const std::string& in_command, const std::string& program) {
+  std::vector<std::string> asked;
+  for (const std::string& name : values_of(spec, "network", in_command)) {
+    if (name.ends_with(".json")) {
+      check_is_there(spec, name);
+    } else if (name != "auto") {
+      asked.push_back(name);
+    }
+  }
+  const std::vector<std::string> known = asked.empty() ? asked : networks_of(program);
+  if (known.empty()) return;
+  for (const std::string& name : asked) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Error(ErrorCode::invalid_option, "unknown network " + quote(name),
+                  nearest(name, known).empty() ? "lockstep network list shows the built-in ones"
+                                               : did_you_mean(name, known));
+  }
+}
+
+}  // namespace
+
+void check_inputs(const sweep::SweepSpec& spec, const std::string& program) {
+  if (!spec.trains()) return;
+  const Call call = call_of_train(spec);
+  if (call.help) return;
+  const train::Options options = asked_options(call).options;
+  check_is_there(spec, call.words.front());
+  for (const std::string& path : values_of(spec, "validation", options.validation))
+    check_is_there(spec, path);
+  for (const std::string& path : values_of(spec, "test", options.test)) check_is_there(spec, path);
+  check_networks(spec, options.network, program);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,15 @@
+// What the trials of a sweep read, checked before any of them begins.
+#pragma once
+
+#include <string>
+
+#include "lockstep/sweep/sweep_folder.h"
+
+namespace lockstep::cli {
+
+/// Throws what train would for data and networks that are not there: the ones that all trials share, and each
+/// that is searched. Addresses, such as s3://bucket/photos, are left to the trials. `program` is lockstep,
+/// which is asked for its networks if some are named.
+void check_inputs(const sweep::SweepSpec& spec, const std::string& program);
+
+}  // namespace lockstep::cli
