@@ -1,11 +1,13 @@
 #include "lockstep/cli/arguments.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/help.h"
 
@@ -13,6 +15,60 @@ namespace lockstep::cli {
 namespace {
 
 std::string help_hint(const Verb& verb) { return "lockstep " + verb.name + " --help lists all options"; }
+
+struct OtherName {
+  const char* there;
+  const char* here;
+};
+
+// What other programs call these options.
+constexpr std::array kOtherNames = std::to_array<OtherName>({
+    {"lr", "learning-rate"},
+    {"bs", "mini-batch-size"},
+    {"batch", "mini-batch-size"},
+    {"batch-size", "mini-batch-size"},
+    {"wd", "weight-decay"},
+    {"epoch", "max-epochs"},
+    {"epochs", "max-epochs"},
+    {"num-epochs", "max-epochs"},
+    {"steps", "max-steps"},
+    {"gpu", "devices"},
+    {"gpus", "devices"},
+    {"num-workers", "workers"},
+    {"threads", "workers"},
+    {"nproc", "ranks"},
+    {"arch", "network"},
+    {"model", "network"},
+    {"out", "output"},
+    {"output-dir", "output"},
+    {"o", "output"},
+    {"ckpt", "weights"},
+    {"val", "validation"},
+    {"img-size", "image-size"},
+    {"amp", "precision"},
+});
+
+// Whether `typed` is some of the parts of `name` between dashes, one after the other.
+bool has_parts(const std::string& name, const std::string& typed) {
+  return ("-" + name + "-").find("-" + typed + "-") != std::string::npos;
+}
+
+std::string option_meant(std::string typed, const std::vector<std::string>& known) {
+  typed = lower(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())));
+  std::replace(typed.begin(), typed.end(), '_', '-');
+  const auto is_known = [&](const char* name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  };
+  if (is_known(typed.c_str())) return typed;
+  for (const OtherName& other : kOtherNames) {
+    if (typed == other.there && is_known(other.here)) return other.here;
+  }
+  std::string best;
+  for (const std::string& name : known) {
+    if (has_parts(name, typed) && (best.empty() || name.size() < best.size())) best = name;
+  }
+  return best.empty() ? nearest(typed, known) : best;
+}
 
 [[noreturn]] void unknown_option(const Verb& verb, const std::vector<FieldInfo>& fields,
                                  const std::string& typed) {
@@ -22,10 +78,22 @@ std::string help_hint(const Verb& verb) { return "lockstep " + verb.name + " --h
     known.push_back(field.name);
     if (!field.alias().empty()) known.push_back(field.alias());
   }
-  const std::string found =
-      nearest(option.substr(std::min(option.find_first_not_of('-'), option.size())), known);
+  const std::string found = option_meant(option, known);
   throw Error(ErrorCode::invalid_option, "there is no option " + option,
               found.empty() ? help_hint(verb) : "did you mean --" + found + "?");
+}
+
+// Two or more words that together, with blanks, are the name of something that exists.
+std::string name_without_quotes(const std::vector<std::string>& words) {
+  std::error_code none;
+  for (size_t first = 0; first < words.size(); ++first) {
+    std::string name = words[first];
+    for (size_t next = first + 1; next < words.size(); ++next) {
+      name += " " + words[next];
+      if (std::filesystem::exists(name, none)) return name;
+    }
+  }
+  return "";
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
@@ -39,6 +107,10 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
                 hint);
   }
   if (words.size() > wanted.size() && !open_end) {
+    if (const std::string name = name_without_quotes(words); !name.empty())
+      throw Error(ErrorCode::invalid_option,
+                  "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"",
+                  "a name with blanks needs quotes: " + shell_word(name));
     throw Error(ErrorCode::invalid_option,
                 "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"", hint);
   }

@@ -5,6 +5,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/help.h"
 #include "lockstep/cli/run_weights.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
@@ -41,13 +42,12 @@ std::string first_step_text(const Side& a, const Side& b) {
                ? ""
                : "the weights' hashes are equal at " +
                      (common == 1 ? std::string("the one step") : "all " + with_commas(common) + " steps") +
-                     " that both runs hashed\n";
+                     " that both runs hashed";
   return "the weights differ from step " + with_commas(difference->step) + " on (" + difference->hash_a +
          ", " + difference->hash_b + "); " +
          (difference->last_equal_step == 0
               ? "no earlier step was hashed in both runs"
-              : "they are equal at step " + with_commas(difference->last_equal_step)) +
-         "\n";
+              : "they are equal at step " + with_commas(difference->last_equal_step));
 }
 
 std::string weights_names(const Side& a, const Side& b) {
@@ -63,11 +63,10 @@ std::string other_names_text(const nn::NamedTensors& a, const nn::NamedTensors& 
     if (count++ == 0) first = quote(a[i].first) + " and " + quote(b[i].first);
   }
   return "same weights; " + with_commas(static_cast<int64_t>(count)) + " of " +
-         with_commas(static_cast<int64_t>(a.size())) + " tensors have different names, such as " + first +
-         "\n";
+         with_commas(static_cast<int64_t>(a.size())) + " tensors have different names, such as " + first;
 }
 
-std::string tensor_table(const std::vector<TensorDifference>& differences) {
+std::string tensor_table(const std::vector<TensorDifference>& differences, int width) {
   std::vector<std::vector<std::string>> rows{{"tensor", "different elements", "largest difference"}};
   for (const TensorDifference& one : differences) {
     if (rows.size() > kMostRows) break;
@@ -79,7 +78,7 @@ std::string tensor_table(const std::vector<TensorDifference>& differences) {
     }
   }
   const size_t left_out = differences.size() + 1 - rows.size();
-  return in_columns(rows, "lll") +
+  return in_columns_within(width, rows, "lll") +
          (left_out == 0 ? "" : "  and " + with_commas(static_cast<int64_t>(left_out)) + " more tensors\n");
 }
 
@@ -88,7 +87,9 @@ std::string tensor_table(const std::vector<TensorDifference>& differences) {
 int run_diff(const Call& call, Console& console) {
   const Side a = read_side(call.words[0]);
   const Side b = read_side(call.words[1]);
-  const std::string steps = first_step_text(a, b);
+  const int width = console.table_width();
+  std::string steps = first_step_text(a, b);
+  if (!steps.empty()) steps = sentence(steps, width);
   const bool steps_differ = record::first_difference(a.events, b.events).has_value();
   if (!a.weights || !b.weights) {
     if (steps.empty()) {
@@ -106,13 +107,13 @@ int run_diff(const Call& call, Console& console) {
     return 0;
   }
   if (are_equal_without_names(*a.weights, *b.weights)) {
-    console.print(other_names_text(*a.weights, *b.weights) + steps);
+    console.print(sentence(other_names_text(*a.weights, *b.weights), width) + steps);
     return 0;
   }
   console.print(steps + weights_names(a, b) + " differ in " +
                 with_commas(static_cast<int64_t>(differences.size())) + " of " +
                 with_commas(static_cast<int64_t>(a.weights->size())) + " tensors:\n" +
-                tensor_table(differences));
+                tensor_table(differences, width));
   return 1;
 }
 

@@ -7,6 +7,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/help.h"
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/run_options.h"
@@ -71,8 +72,7 @@ std::string training_note(const train::Model& model, const data::Dataset& datase
   return "the run was trained on " +
          (others <= 0 ? "them"
                       : with_commas(trained) + " of them; lockstep report " +
-                            model.weights.parent_path().string() + " uses the other " + with_commas(others)) +
-         "\n";
+                            model.weights.parent_path().string() + " uses the other " + with_commas(others));
 }
 
 double macro_f1(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
@@ -80,16 +80,19 @@ double macro_f1(const train::Evaluation& evaluation, const std::vector<std::stri
 }
 
 std::string evaluation_text(const train::Evaluation& evaluation, const train::Model& model,
-                            const std::string& note, int width) {
+                            const std::string& note, const Console& console) {
   const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
   std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) +
                      ", accuracy " + fixed(evaluation.accuracy, 4);
   if (evaluation.top5_accuracy) text += ", top-5 accuracy " + fixed(*evaluation.top5_accuracy, 4);
-  text += ", macro F1 " + figure(macro_f1(evaluation, classes)) + "\n" + note + "\n";
+  text += ", macro F1 " + figure(macro_f1(evaluation, classes));
+  text = sentence(text, console.table_width());
+  if (!note.empty()) text += sentence(note, console.table_width());
+  text += "\n";
   text += class_table(class_figures(evaluation.confusion, classes), noun);
   const std::string matrix = confusion_matrix(evaluation, classes);
-  if (fits(matrix, width)) return text + "\nconfusion matrix:\n" + matrix;
+  if (fits(matrix, console.width())) return text + "\nconfusion matrix:\n" + matrix;
   return text + "\nmost frequent confusions (--json has all of them):\n" +
          most_frequent_confusions(evaluation, classes, noun);
 }
@@ -159,7 +162,7 @@ int run_evaluate(const Call& call, Console& console) {
     if (settings_of<JsonOutput>(call).json) {
       console.print(json_text(evaluation_json(evaluation, mistakes, model), 2) + "\n");
     } else {
-      console.print(evaluation_text(evaluation, model, training_note(model, dataset), console.width()) +
+      console.print(evaluation_text(evaluation, model, training_note(model, dataset), console) +
                     mistakes_text(mistakes, model, output));
     }
     return 0;

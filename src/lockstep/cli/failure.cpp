@@ -1,6 +1,9 @@
 #include "lockstep/cli/failure.h"
 
+#include <algorithm>
+
 #include "lockstep/base/text.h"
+#include "lockstep/cli/help.h"
 
 namespace lockstep::cli {
 
@@ -29,10 +32,17 @@ std::string printable_lines(const std::string& text) {
 
 }  // namespace
 
-std::string failure_text(const Error& error) {
-  std::string text = "lockstep: " + printable_lines(error.message()) + "\n";
-  for (const std::string& line : error.context()) text += "  " + printable_lines(line) + "\n";
-  if (!error.hint().empty()) text += "  hint: " + printable_lines(error.hint()) + "\n";
+std::string failure_text(const Error& error, int width) {
+  const auto paragraph = [&](const std::string& title, const std::string& text) {
+    const std::string whole = printable_lines(text);
+    const bool is_broken = width > 0 && whole.find_first_of('\n') == std::string::npos &&
+                           whole.find("lockstep ") == std::string::npos;
+    const int indent = width_of(title);
+    return title + (is_broken ? wrap(whole, std::max(1, width - indent), indent) : whole) + "\n";
+  };
+  std::string text = paragraph("lockstep: ", error.message());
+  for (const std::string& line : error.context()) text += paragraph("  ", line);
+  if (!error.hint().empty()) text += paragraph("  hint: ", error.hint());
   return text;
 }
 

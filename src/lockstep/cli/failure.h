@@ -14,6 +14,8 @@ Error as_error(const std::exception_ptr& exception,
                Error (*translate)(const std::exception_ptr&) = error_from);
 
 /// `lockstep: message`, its context and its hint, one per line.
-std::string failure_text(const Error& error);
+///   width  columns that lines are broken to between words, except lines with a command to copy; 0: no line
+///   is
+std::string failure_text(const Error& error, int width = 0);
 
 }  // namespace lockstep::cli

@@ -93,6 +93,10 @@ std::string wrap(const std::string& text, int width, int indent) {
   return lines;
 }
 
+std::string sentence(const std::string& text, int width) {
+  return (width > 0 ? wrap(text, width, 0) : text) + "\n";
+}
+
 std::string program_help(const std::vector<Verb>& verbs, int width) {
   std::string text = wrap(kWhatItIs, width, 0);
   text += "\n\nusage: lockstep COMMAND ...\n\n" + entries(verbs, width);

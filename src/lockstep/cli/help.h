@@ -36,4 +36,7 @@ std::string verb_help(const Verb& verb, int width);
 /// spaces.
 std::string wrap(const std::string& text, int width, int indent);
 
+/// A sentence and the end of its line, for a terminal of `width` columns (Console::table_width); 0: one line.
+std::string sentence(const std::string& text, int width);
+
 }  // namespace lockstep::cli

@@ -27,7 +27,8 @@ using jobs::JobView;
 
 constexpr auto kJobsInterval = std::chrono::seconds(2);
 constexpr auto kRelayedInterval = std::chrono::seconds(5);
-constexpr size_t kMostCommand = 40, kMostCommandBesideReasons = 20;
+constexpr size_t kMostCommand = 40;
+constexpr int kBesideCommand = 10;  // the columns of a job's number, where the command has the rest of a line
 
 struct JobsChoice {
   std::string state;
@@ -69,7 +70,9 @@ std::string table_of(const std::vector<JobView>& views, int width) {
   bool has_reasons = false;
   for (const JobView& view : views) has_reasons = has_reasons || !reason_text(view).empty();
   if (has_reasons) rows.front().emplace_back("reason");
-  const size_t most = has_reasons && width > 0 ? kMostCommandBesideReasons : kMostCommand;
+  const size_t most = has_reasons
+                          ? kMostCommand
+                          : std::max(kMostCommand, static_cast<size_t>(std::max(0, width - kBesideCommand)));
   for (const JobView& view : views) {
     rows.push_back(
         {view.id, view.name, state_word(view), progress_text(view),

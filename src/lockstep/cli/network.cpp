@@ -194,7 +194,7 @@ int run_network_show(const Call& call, Console& console) {
 int run_network_list(const Call&, Console& console) {
   std::vector<std::vector<std::string>> rows{{"network", "learnables", "for input"}};
   for (const std::string& name : nn::builtin_network_names()) rows.push_back(list_row(name));
-  console.print(in_columns(rows, "lrl"));
+  console.print(in_columns_within(console.table_width(), rows, "lrl"));
   return 0;
 }
 

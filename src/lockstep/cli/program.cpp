@@ -124,7 +124,7 @@ int run_program(const std::vector<std::string>& arguments, Console& console,
     return kClosedPipeStatus;
   } catch (...) {
     const Error error = as_error(std::current_exception());
-    console.note(failure_text(error));
+    console.note(failure_text(error, console.note_is_terminal() ? console.width() : 0));
     return verb != nullptr && verb->error_status != 0 ? verb->error_status : exit_status(error.code());
   }
 }

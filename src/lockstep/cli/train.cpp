@@ -114,7 +114,7 @@ int train_and_tell(const Call& call, const train::TrainingRequest& request, cons
     return 0;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
-    console.note(failure_text(error));
+    console.note(failure_text(error, console.note_is_terminal() ? console.width() : 0));
     return kSignalStatus + signals.signal();
   }
 }

@@ -208,6 +208,9 @@ class Sorting {
   throw error;
 }
 
+constexpr const char* kImageNames =
+    "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp";
+
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
   for (const std::string& name : listing.classes) {
     if (!is_utf8(name))
@@ -226,6 +229,8 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
       throw Error(ErrorCode::invalid_option,
                   "\"" + root + "\" has no class folders, but it has sequence files",
                   "name one of the files: " + sequences->source);
+    if (options.unlabelled)
+      throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
     throw Error(ErrorCode::invalid_option,
                 "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
                 "put the images of each class into their own folder: " + root + "/cat/1.png");
@@ -233,8 +238,7 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
     refuse_strays(root, listing.strays);
   if (listing.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files",
-                "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp");
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
   const bool may_be_empty =
       options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {

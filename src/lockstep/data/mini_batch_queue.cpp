@@ -175,8 +175,11 @@ std::optional<Batch> MiniBatchQueue::next(std::stop_token stop) {
   const Cursor cursor = first->filling->batch.cursor;
   return with_context(
       [&] {
-        return "while filling mini-batch " + std::to_string(cursor.step + 1) + " of epoch " +
-               std::to_string(cursor.epoch + 1);
+        const QueueOptions& options = state.filler.options();
+        // One pass in order is no epoch: validations and predictions have none.
+        const bool has_epochs = options.epochs > 1 || options.order.shuffle != Shuffle::never;
+        return "while filling mini-batch " + std::to_string(cursor.step + 1) +
+               (has_epochs ? " of epoch " + std::to_string(cursor.epoch + 1) : "");
       },
       [&]() -> std::optional<Batch> { return state.finished(*first); });
 }

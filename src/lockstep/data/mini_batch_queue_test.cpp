@@ -264,7 +264,7 @@ TEST(MiniBatchQueue, AnErrorComesInItsTurnAndOnlyToItsWorker) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("cannot decode \"#45\" (sample 46 of 101): it is damaged\n  while "
-                                        "filling mini-batch 2 of epoch 1"));
+                                        "filling mini-batch 2"));
   }
   EXPECT_EQ(mine.next()->cursor, (Cursor{0, 2}));
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(other.next());

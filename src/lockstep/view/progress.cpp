@@ -235,17 +235,27 @@ class Progress final : public View {
     terminal_.print(last_line(event));
   }
 
+  // After a resume it may be of an earlier attempt, of which only the best is known. 0: unknown.
+  int64_t step_of_accuracy(const record::Event& event, double accuracy) const {
+    if (!history_.validations().empty()) return history_.validations().back().step;
+    const bool is_best = accuracy == record::number(event, "best_accuracy");
+    return is_best ? static_cast<int64_t>(record::number(event, "best_step", 0)) : 0;
+  }
+
   Line last_line(const record::Event& event) const {
     Line line(terminal_.colour());
     const double accuracy = record::number(event, "accuracy"), test = record::number(event, "test_accuracy");
-    if (std::isfinite(accuracy))
-      line.add(history_.validations().empty() ? "accuracy " : "held-out accuracy ")
+    const int64_t steps = history_.status().step, each = history_.status().steps_per_epoch;
+    if (std::isfinite(accuracy)) {
+      const int64_t validated = step_of_accuracy(event, accuracy);
+      line.add(history_.validations().empty() && validated == 0 ? "accuracy " : "held-out accuracy ")
           .add(as_accuracy(accuracy), Tint::good);
+      if (validated != 0 && validated != steps) line.add(" (step " + with_commas(validated) + ")");
+    }
     if (std::isfinite(test))
       line.add(std::isfinite(accuracy) ? ", test accuracy " : "test accuracy ")
           .add(as_accuracy(test), Tint::good);
     if (std::isfinite(accuracy) || std::isfinite(test)) line.add(" after ");
-    const int64_t steps = history_.status().step, each = history_.status().steps_per_epoch;
     const bool whole_epochs = each == 0 || steps % each == 0;
     const int64_t count = whole_epochs ? history_.status().epoch : steps;
     line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " +

@@ -12,7 +12,8 @@
 namespace lockstep::train {
 namespace {
 
-constexpr double kUnequal = 1.25;  // slowest over fastest, from which on a warning is given
+constexpr double kUnequal = 1.25;          // slowest over fastest, from which on a warning is given
+constexpr double kWorthMoreWorkers = 1.1;  // from twice the workers, or they are not advised
 constexpr int64_t kManyGpus = 8;
 // Successive messages of an exchange between ranks: what will be sent, slices to their owners, sums back.
 constexpr double kRounds = 3;
@@ -70,6 +71,16 @@ class CostModel {
   }
 
   ForecastRow row() {
+    compute_times();
+    name_bottleneck();
+    return row_;
+  }
+
+  double network() const { return network_; }
+  int64_t shards() const { return shards_; }
+
+ private:
+  void compute_times() {
     const double scale =
         static_cast<double>(row_.mini_batch_size) / static_cast<double>(shards_ * costs_.shard_samples);
     shard_ = curve_at(costs_.shard, std::min(here_, shards_)) * scale;
@@ -86,14 +97,8 @@ class CostModel {
     row_.step = step_with(later_sample());
     row_.read = read_seconds(later_sample());
     add_times(first_step);
-    name_bottleneck();
-    return row_;
   }
 
-  double network() const { return network_; }
-  int64_t shards() const { return shards_; }
-
- private:
   bool one_epoch() const { return plan_.length.total_steps <= plan_.length.steps_per_epoch; }
   ReadFrom read_from() const { return one_epoch() ? costs_.first_from : costs_.later_from; }
   double later_sample() const {
@@ -244,7 +249,26 @@ class CostModel {
       return "--shards " + std::to_string((shards_ / workers_ + 1) * workers_) +
              " (other weights): now some workers wait while others compute " +
              std::to_string(part_of(shards_, workers_, 0).count()) + " shards";
-    return workers_ * 2 <= shards_ ? "more workers" : "more workers and more --shards (other weights)";
+    const bool has_cores = on_gpu_ || workers_ < costs_.cores;
+    if (!on_gpu_ && more_workers_gain() < kWorthMoreWorkers)
+      return plan_.data.format.kind == data::SampleKind::image
+                 ? "a smaller network or smaller images (--image-size): more workers gain little"
+                 : "a smaller network: more workers gain little";
+    return std::string(has_cores ? "more workers" : "more cores, or machines, for more workers") +
+           (workers_ * 2 <= shards_ ? "" : " and more --shards (other weights)");
+  }
+
+  // How many times faster the last doubling is that the cores of this machine allow.
+  double more_workers_gain() const {
+    const int64_t more = std::min(workers_ * 2, costs_.cores);
+    const int64_t from = std::min(workers_, more / 2);
+    return from < 1 ? kWorthMoreWorkers : speed_with(more) / speed_with(from);
+  }
+
+  double speed_with(int64_t workers) const {
+    CostModel other(plan_, costs_, asked_, workers);
+    other.compute_times();
+    return other.row_.images_per_second;
   }
 
   const Plan& plan_;

@@ -6,9 +6,11 @@
 #include <ATen/Functions.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/record/summary.h"
 #include "lockstep/nn/folded_batch_norm.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
@@ -61,10 +63,14 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   Model model = untrained_model_of_run(run_folder, own);
   model.weights = weights == "best" ? paths.best_weights() : paths.weights();
   if (std::filesystem::exists(model.weights)) return model;
+  const std::string data = record::summary_of(run_folder).data;
+  const bool has_best = weights != "best" && std::filesystem::exists(paths.best_weights());
   throw Error(
       ErrorCode::not_found,
       "the run in \"" + run_folder.string() + "\" has no " + model.weights.filename().string() + " yet",
-      "let it finish: lockstep train FOLDER --output " + run_folder.string() + " --resume");
+      std::string(has_best ? "add --weights best, or " : "") + "let it finish: lockstep train " +
+          (data.empty() ? "FOLDER" : shell_word(data)) + " --output " + shell_word(run_folder.string()) +
+          " --resume");
 }
 
 namespace {

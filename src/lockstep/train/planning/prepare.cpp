@@ -189,7 +189,8 @@ class Preparation {
     }
     if (recipe_.makes_images_smaller(sets_.train, data.format, options_)) return choose_format();
     reasons_.image_size = std::move(choice.size_reason);
-    reasons_.color = std::move(choice.color_reason);
+    const bool by_run = earlier_ != nullptr && asked_.color == Color::auto_;
+    reasons_.color = by_run ? "of the run" : std::move(choice.color_reason);
     data.resize_to = resolve_resize_to(options_, data);
     if (!data.resize_to.empty()) reasons_.image_size = cut_out_centres(sets_, data);
   }

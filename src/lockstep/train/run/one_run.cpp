@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/share.h"
+#include "lockstep/data/datastore.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/record/event_log.h"
@@ -228,10 +229,18 @@ class Run {
                      : log_.say(record::SavedBest{values}, step, epoch);
   }
 
-  // If a rank is lost, the user of the command line is told how to continue.
+  // If a rank is lost, the user of the command line is told how to continue. A run that has begun keeps its
+  // files and its --on-bad-sample.
   EndReason run_with_hint(Training& training) const {
     try {
       return training.run();
+    } catch (const data::BadImage& error) {
+      if (training.state().step == 0) throw;
+      Error told(error.code(), error.message(),
+                 "resume with a readable image in its place, or begin a new run without it or with "
+                 "--on-bad-sample skip");
+      for (const std::string& line : error.context()) told.add_context(line);
+      throw told;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::cancelled || comm_.size() == 1 || !request_.console) throw;
       throw Error(error.code(), error.message(),

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/sequences.h"
 
@@ -138,16 +139,12 @@ namespace {
 
 // What to do about an option that must not change.
 std::string fixed_hint(const std::string& name, const Options& asked) {
-  std::string free;
-  for (const std::string& one : options_free_at_resume()) {
-    if (one != "output" && one != "resume") free += (free.empty() ? "--" : ", --") + one;
-  }
   const bool longer = name == "max-steps" || name == "max-epochs";
   return "leave it out, or start a new run with another --output" +
          (longer ? ", from these weights once they exist: --weights " +
-                       (std::filesystem::path(asked.output) / "model.safetensors").string()
+                       shell_word((std::filesystem::path(asked.output) / "model.safetensors").string())
                  : std::string()) +
-         "; only these may change: " + free + " (docs/run-folder.md, \"Resume\")";
+         "; docs/run-folder.md, \"Resume\", lists the options that may change";
 }
 
 }  // namespace
