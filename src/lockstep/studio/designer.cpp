@@ -165,6 +165,16 @@ std::optional<Json> problem_of_whole(const Drawing& drawing, const Json& json) {
   }
 }
 
+// The designer writes a list of one number as the number.
+Json with_plain_options(Json layers) {
+  for (Json& layer : layers) {
+    for (auto& [name, value] : layer.items()) {
+      if (name != "inputs" && value.is_array() && value.size() == 1) value = Json(value[0]);
+    }
+  }
+  return layers;
+}
+
 }  // namespace
 
 Json layer_palette() {
@@ -203,6 +213,14 @@ Json drawing_of(const Json& network) {
     if (network["input"].contains("color")) drawing["input"]["channels"] = input.channels;
   }
   return drawing;
+}
+
+std::string built_in_name(const Json& network) {
+  const Json layers = with_plain_options(drawing_of(network)["layers"]);
+  for (const nn::BuiltinNetwork& one : nn::builtin_networks()) {
+    if (with_plain_options(drawing_of(one.graph())["layers"]) == layers) return one.name;
+  }
+  return "";
 }
 
 Json network_drawing(const std::string& name) {

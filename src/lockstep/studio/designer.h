@@ -18,6 +18,10 @@ Json network_list();
 /// inputs. Throws invalid_option.
 Json network_drawing(const std::string& name);
 
+/// The built-in network with these layers, options and connections; empty if there is none. Throws as
+/// drawing_of does.
+std::string built_in_name(const Json& network);
+
 /// Any network file as the designer draws it, with "input" if the file names what its images are. Throws
 /// invalid_option naming the layer and the problem.
 Json drawing_of(const Json& network);

@@ -9,6 +9,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/studio/designer.h"
 #include "lockstep/studio/form.h"
 
 namespace lockstep::studio {
@@ -72,6 +73,9 @@ Training read_training(const Json& body, const Setup& setup) {
     throw Error(ErrorCode::invalid_option, "no data folder is named",
                 "name a folder with a folder of images per class");
   training.network = body.value("network", Json("auto"));
+  if (training.network.is_object()) {
+    if (const std::string name = built_in_name(training.network); !name.empty()) training.network = name;
+  }
   training.name = body.value("name", "network");
   training.options = training_options(body.value("options", Json::object()), setup);
   return training;

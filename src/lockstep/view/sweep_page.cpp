@@ -21,7 +21,6 @@ constexpr const char* kStyle = R"(.trials{width:100%}
 .trials td,.trials th{white-space:nowrap}
 .trials td.text{white-space:normal;min-width:160px}
 .trials tr.best>*{background:rgba(var(--blue),.12)}
-.wide svg{min-width:720px}
 svg.small{width:96px;height:24px}
 svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:round}
 .importance{width:100%;max-width:640px}
@@ -221,7 +220,7 @@ std::string compared_section(const SweepPage& page) {
   }
   if (rows.empty()) return "";
   return section("Comparison",
-                 compared_table(page, rows) + draw_compared(curves, page.curve_name, page_colours()),
+                 compared_table(page, rows) + drawing_box("curves of the compared trials", draw_compared(curves, page.curve_name, page_colours())),
                  "What differs is bold.");
 }
 
@@ -237,7 +236,7 @@ std::string trial_details(const SweepPage& page, const ChosenTrial& chosen, bool
   if (!row->note.empty()) text += "<p>" + escaped(row->note) + "</p>\n";
   if (!row->error.empty()) text += "<p>" + escaped(row->error) + "</p>\n";
   if (history.has_steps())
-    text += draw_curves(history, page_colours(), "trial-" + std::to_string(chosen.trial) + "-");
+    text += drawing_box("curves of trial " + std::to_string(chosen.trial), draw_curves(history, page_colours(), "trial-" + std::to_string(chosen.trial) + "-"));
   if (chosen.report.judged) {
     text += confusion_section(chosen.report.judgement);
   } else if (!chosen.report.not_judged.empty()) {
@@ -261,8 +260,7 @@ std::string sweep_page(const SweepPage& page) {
   if (!page.parallel.lines.empty())
     text += section(
         "Parallel coordinates",
-        "<div class=\"scroll wide\" tabindex=\"0\" role=\"region\" aria-label=\"parallel coordinates\">" +
-            draw_parallel(page.parallel, page_colours()) + "</div>\n");
+        drawing_box("parallel coordinates", draw_parallel(page.parallel, page_colours())));
   text += importance_section(page) + table_section(page) + details_section(page);
   return text + "</main>\n</body>\n</html>\n";
 }

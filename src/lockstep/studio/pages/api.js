@@ -10,7 +10,7 @@ export class Failure extends Error {
 }
 
 // The commands that the program has.
-export const program = { commands: [] };
+export const program = { commands: [], roots: [] };
 
 export const link = { state: "connecting", isOut: false, tabs: 1 };
 

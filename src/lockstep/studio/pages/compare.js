@@ -105,8 +105,8 @@ export class ComparePage {
     const rows = [
       ["State", (about) => m(State, { state: about.state })], ["Network", (about) => m("bdi", about.run.network)],
       ["Held-out accuracy", (about) => percent(about.run.accuracy)], ["Best", (about) => percent(about.run.best_accuracy)],
-      ["Test accuracy", (about) => percent(about.run.test_accuracy)], ["Training loss", (about) => figure(about.run.loss)],
-      ["Steps", (about) => count(about.run.step)], ["Time", (about) => duration(about.run.seconds)],
+      ["Test accuracy", (about) => percent(about.run.test_accuracy)], ["Held-out loss", (about) => figure(about.run.validation_loss)],
+      ["Training loss, last step", (about) => figure(about.run.loss)], ["Steps", (about) => count(about.run.step)], ["Time", (about) => duration(about.run.seconds)],
     ];
     const shown = rows.filter(([, cell]) => this.ids.some((id) => this.about.has(id) && cell(this.about.get(id)) !== ""));
     const others = this.differences();

@@ -232,8 +232,11 @@ export class DesignerPage {
     const zoom = Math.min(1, Math.max(least, Math.min(width / (right - left), height / (bottom - top))));
     const middle = (right - left) * zoom > width ? 0 : (left + right) / 2;
     this.window = { zoom, x: width / 2 - middle * zoom, y: 10 - top * zoom };
+    this.fitted = JSON.stringify(this.window);
     m.redraw();
   }
+
+  isFitted() { return this.fitted === JSON.stringify(this.window); }
 
   zoom(factor, x = this.sheet.clientWidth / 2, y = this.sheet.clientHeight / 2) {
     const view = this.window;

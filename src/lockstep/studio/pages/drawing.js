@@ -32,12 +32,24 @@ export class Sheet {
     this.dom = dom;
     this.designer = attrs.designer;
     dom.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
-    this.sizes = new ResizeObserver(() => { if (!this.isFitted && dom.clientWidth > 0) { this.isFitted = true; this.designer.fit(0.7); } });
+    this.width = 0;
+    this.sizes = new ResizeObserver(() => this.onSize());
     this.sizes.observe(dom);
     this.designer.sheet = dom;
   }
 
   onremove() { this.sizes.disconnect(); }
+
+  // Fits again, or keeps the middle of what someone has moved or zoomed to.
+  onSize() {
+    const { designer, width: before } = this;
+    const width = this.dom.clientWidth;
+    if (width === 0 || width === before) return;
+    this.width = width;
+    if (before === 0 || designer.isFitted()) { designer.fit(0.7); return; }
+    designer.window.x += (width - before) / 2;
+    m.redraw();
+  }
 
   onWheel(event) {
     event.preventDefault();

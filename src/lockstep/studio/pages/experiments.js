@@ -2,7 +2,7 @@
 import { get, program } from "./api.js";
 import { age, count, figure, moment } from "./format.js";
 import { openNewSweep } from "./new_sweep.js";
-import { Problem, State } from "./parts.js";
+import { Problem, Roots, State } from "./parts.js";
 import { Polled } from "./polled.js";
 import { stateOf } from "./trials.js";
 
@@ -34,7 +34,7 @@ export class ExperimentsPage extends Polled {
         program.commands.includes("sweep") ? m("button.main", { type: "button", onclick: () => openNewSweep(this) }, "New sweep…") : null)),
     this.error ? m(Problem, { error: this.error }) : null, this.output(),
     !this.sweeps ? (this.error ? null : m(".empty", "Reading the folders…"))
-      : list.length === 0 ? m(".card.empty", m("h2", "No sweeps"), m("p", "Start one with ", m("code", "lockstep sweep"), ", or with the button above. It appears here by itself."))
+      : list.length === 0 ? m(".card.empty", m("h2", "No sweeps"), m("p", "Start one with ", m("code", "lockstep sweep"), ", or with the button above. It appears here by itself."), m(Roots))
         : m(".table-box", { tabindex: 0, role: "region", "aria-label": "Sweeps" }, m("table.jobs", m("caption.out-of-sight", "Sweeps"),
           m("thead", m("tr", heads.map(([title, isNumber]) => m("th", { scope: "col", class: isNumber ? "number" : "" }, title)))), m("tbody", list.map((sweep) => this.row(sweep))))));
   }

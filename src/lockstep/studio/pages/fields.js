@@ -5,6 +5,16 @@ const m = window.m;
 
 export const usualOfTraining = ["max-epochs", "mini-batch-size", "learning-rate", "optimizer", "workers", "execution", "seed", "validation"];
 
+// What train/planning/recipe.cpp chooses if it is not given; a test compares the two. Others of its options say "auto" by
+// themselves.
+export const ofRecipe = new Set(["augment", "mini-batch-size", "optimizer", "gradient-clip", "learning-rate", "batch-norm-start", "weight-decay",
+  "max-epochs", "warmup-steps"]);
+
+// Whether a training with these options has a recipe.
+function hasRecipe(values) {
+  return values.recipe !== "plain" && values.exchange !== "average" && values["mini-batch-size"] !== "auto" && !Number(values["tbptt-length"]);
+}
+
 // What was filled in.
 export function given(values) { return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== "")); }
 
@@ -16,9 +26,9 @@ export async function formOf(command) {
   return forms.get(command);
 }
 
-// attrs: {info, value, set(text), prefix of its id}
+// attrs: {info, value, set(text), prefix of its id, usual: what happens without a value, if that is not the default}
 export const Field = {
-  view: ({ attrs: { info, value = "", set, prefix } }) => {
+  view: ({ attrs: { info, value = "", set, prefix, usual } }) => {
     const id = `${prefix}-${info.name}`;
     const about = { id, "aria-describedby": `${id}-help` };
     const label = m("label", { for: id }, info.name);
@@ -27,9 +37,9 @@ export const Field = {
       return m(".option.switch", m("input", { ...about, type: "checkbox", checked: value === "true", onchange: (event) => set(event.target.checked ? "true" : "") }), label, help);
     }
     const control = info.choices
-      ? m("select", { ...about, value: value || info.default, onchange: (event) => set(event.target.value === info.default ? "" : event.target.value) },
-        info.choices.map((one) => m("option", { value: one }, one)))
-      : m("input", { ...about, type: "text", value, placeholder: info.default, autocomplete: "off", oninput: (event) => set(event.target.value) });
+      ? m("select", { ...about, value: value || (usual ? "" : info.default), onchange: (event) => set(!usual && event.target.value === info.default ? "" : event.target.value) },
+        usual ? m("option", { value: "" }, usual) : null, info.choices.map((one) => m("option", { value: one }, one)))
+      : m("input", { ...about, type: "text", value, placeholder: usual || info.default, autocomplete: "off", oninput: (event) => set(event.target.value) });
     return m(".option", label, control, help);
   },
 };
@@ -39,8 +49,9 @@ export const Field = {
 export class Options {
   constructor() { this.search = ""; }
 
-  field({ values, prefix, changed }, info) {
-    return m(Field, { info, prefix, value: values[info.name], set: (text) => { values[info.name] = text; changed?.(); } });
+  field({ form, values, prefix, changed }, info) {
+    const usual = ofRecipe.has(info.name) && form.some(({ name }) => name === "recipe") && hasRecipe(values) ? "chosen by the recipe" : "";
+    return m(Field, { info, prefix, usual, value: values[info.name], set: (text) => { values[info.name] = text; changed?.(); } });
   }
 
   view({ attrs }) {

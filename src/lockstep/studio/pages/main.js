@@ -33,6 +33,10 @@ const Out = {
   view: () => m(".empty", m("h2", "Not signed in"), m("p", "Open the address that lockstep studio prints when it starts.")),
 };
 
+const NoPage = {
+  view: ({ attrs }) => m(".card.empty", m("h1", `There is no page "${attrs.path}"`), m("p", m("a", { href: "#!/runs" }, "Show the runs"))),
+};
+
 function page(place, content, isFull) {
   return {
     render: ({ attrs }) => [
@@ -43,7 +47,7 @@ function page(place, content, isFull) {
   };
 }
 
-get("/api/studio").then((answer) => { program.commands = answer.commands; m.redraw(); }, (error) => { if (!(error instanceof Failure)) throw error; });
+get("/api/studio").then((answer) => { Object.assign(program, { commands: answer.commands, roots: answer.roots }); m.redraw(); }, (error) => { if (!(error instanceof Failure)) throw error; });
 connect();
 listen("runs", refreshRuns);
 listen("reset", refreshRuns);
@@ -59,4 +63,6 @@ m.route(document.body, "/runs", {
   "/clusters": page("/clusters", ClustersPage),
   "/cluster/:name": page("/clusters", ClusterPage),
   "/designer": page("/designer", DesignerPage, true),
+  "/": { onmatch: () => m.route.set("/runs", null, { replace: true }) },
+  "/:path...": page("", NoPage),
 });

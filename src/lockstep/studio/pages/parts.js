@@ -1,5 +1,5 @@
 // What several pages are made of.
-import { post } from "./api.js";
+import { post, program } from "./api.js";
 import { commandLine } from "./format.js";
 
 const m = window.m;
@@ -22,6 +22,12 @@ export const State = {
 export const Problem = {
   view: ({ attrs: { error } }) =>
     m(".problem", { role: "alert" }, m("strong", error.message), error.hint ? m("p", error.hint) : null),
+};
+
+// Where studio looks for runs and sweeps, of a list that has none.
+export const Roots = {
+  view: () => m("p", "Looked for in ", program.roots.map((root, at) => [at > 0 ? ", " : "", m("code", m("bdi", root))]), " and the folders below. For other folders: ",
+    m("code", "lockstep studio FOLDER...")),
 };
 
 export const Tile = {

@@ -143,7 +143,8 @@ export class RunPage {
       m(Tile, { label: "Held-out accuracy", value: percent(run.accuracy), note: run.best_accuracy !== undefined
         ? `best ${percent(run.best_accuracy)} at step ${count(run.best_step)}` : null }),
       run.test_accuracy === undefined ? null : m(Tile, { label: "Test accuracy", value: percent(run.test_accuracy) }),
-      m(Tile, { label: "Training loss", value: figure(newest.loss ?? run.loss) }),
+      run.validation_loss === undefined ? null : m(Tile, { label: "Held-out loss", value: figure(run.validation_loss) }),
+      m(Tile, { label: "Training loss", value: figure(newest.loss ?? run.loss), note: "of the last step" }),
       m(Tile, { label: "Step", value: count(Math.max(newest.step || 0, run.step || 0)), note: run.total_steps ? `of ${count(run.total_steps)}${run.epoch ? `, epoch ${run.epoch}` : ""}` : null }),
       runs_ ? m(Tile, { label: "Time left", value: duration(newest.seconds_left) }) : m(Tile, { label: "Time", value: duration(run.seconds) }),
       m(Tile, { label: "Images per second", value: count(newest.images_per_second) }),

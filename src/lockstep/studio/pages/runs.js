@@ -1,7 +1,7 @@
 // The list of all runs. It draws only the rows that are in view.
 import { refreshRuns, runs } from "./api.js";
 import { age, bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
-import { Name, Problem, Progress, State } from "./parts.js";
+import { Name, Problem, Progress, Roots, State } from "./parts.js";
 
 const m = window.m;
 const rowHeight = 44;
@@ -16,8 +16,8 @@ const columns = [
     m("a", { href: `#!/run/${run.id}`, title: run.name }, m("bdi", run.name)) },
   { key: "network", title: "Network", sort: (run) => run.network, cell: (run) => m(Name, { text: lastPart(run.network) }) },
   { key: "data", title: "Data", sort: (run) => run.data, cell: (run) => m("bdi", { title: run.data }, lastPart(run.data)) },
-  { key: "accuracy", title: "Accuracy", number: true, down: true, sort: (run) => run.accuracy, cell: (run) => percent(run.accuracy) },
-  { key: "loss", title: "Loss", number: true, sort: (run) => run.loss, cell: (run) => figure(run.loss, 3) },
+  { key: "accuracy", title: "Held-out accuracy", number: true, down: true, sort: (run) => run.accuracy, cell: (run) => percent(run.accuracy) },
+  { key: "loss", title: "Held-out loss", number: true, sort: (run) => run.validation_loss, cell: (run) => figure(run.validation_loss, 3) },
   { key: "step", title: "Steps", number: true, down: true, sort: (run) => run.step, cell: (run) => m(".steps",
     run.state === "running" && run.total_steps ? m(Progress, { label: "Steps", value: run.step || 0, of: run.total_steps }) : null,
     m("span", { title: run.total_steps ? `of ${count(run.total_steps)}` : "" }, count(run.step))) },
@@ -166,7 +166,7 @@ export class RunsPage {
     if (!runs.ready) return m(".empty", "Reading the run folders…");
     if (runs.byId.size === 0) {
       return m(".card.empty", m("h2", "No runs yet"), m("p", "Start one with "), m("code", "lockstep train FOLDER"),
-        m("p", "or draw a network in the ", m("a", { href: "#!/designer" }, "designer"), ". It appears here by itself."));
+        m("p", "or draw a network in the ", m("a", { href: "#!/designer" }, "designer"), ". It appears here by itself."), m(Roots));
     }
     return list.length === 0 ? m(".card.empty", m("h2", "No run fits"), m("p", "Change the text or the states above."))
       : this.table(list);

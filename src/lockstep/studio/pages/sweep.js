@@ -155,7 +155,7 @@ export class SweepPage extends Polled {
     const names = columns(about).slice(0, 5).filter(isShown).map((name) => [name, this.title(name), name !== "state"]);
     return [m(".head.tight", m("div", m("h2", "Trials"), m("p", shown.length === about.rows.length ? "" : `${count(shown.length)} of ${count(about.rows.length)}`)),
       m(".tools", this.chips(), m("button", { type: "button", "aria-expanded": String(choice.showsColumns), onclick: () => { choice.showsColumns = !choice.showsColumns; } }, "Columns", choice.columns.size > 0 ? m("small", `${choice.columns.size} hidden`) : null), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
-        m("input", { type: "search", placeholder: "Filter: result>0.9 network=lenet", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
+        m("input", { type: "search", placeholder: "Filter: result>0.9", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
     this.columnChips(), m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
         about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),

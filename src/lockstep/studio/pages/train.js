@@ -20,6 +20,8 @@ class TrainingForm {
     Object.assign(this, { plan: null, error: null, busy: false, words: null, number: 0, looked: choice.data });
   }
 
+  oncreate({ dom }) { this.dom = dom; }
+
   oninit({ attrs }) {
     Object.assign(this, { graph: attrs.graph, transfer: attrs.transfer });
     this.askForJob();
@@ -46,7 +48,13 @@ class TrainingForm {
       this.error = error;
     }
     this.busy = false;
-    m.redraw();
+    this.reveal();
+  }
+
+  // The answer may be below the part of the dialog that is in view.
+  reveal() {
+    m.redraw.sync();
+    this.dom.querySelector(".refused, .plan")?.scrollIntoView({ block: "nearest" });
   }
 
   async start() {
@@ -60,6 +68,7 @@ class TrainingForm {
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       this.error = error;
+      this.reveal();
     }
     m.redraw();
   }
@@ -97,7 +106,7 @@ class TrainingForm {
         onchange: (event) => { choice.asJob = event.target.checked; this.words = null; this.askForJob(); } }), "Put it into the queue, as a job") : null,
       choice.asJob && formOfJob ? m("section", { "aria-label": "The job" }, m(Options, { form: formOfJob, usual: usualOfJob, values: choice.job, prefix: "job", changed: () => { this.words = null; } })) : null,
       m(".buttons-left", m("button", { type: "button", disabled: this.busy || !choice.data.trim(), onclick: () => this.ask() }, this.busy ? "Planning…" : "Show the plan")),
-      this.error ? m(".problem", { role: "alert" }, m("strong", this.error.message), this.error.hint ? m("p", this.error.hint) : null) : null,
+      this.error ? m(".problem.refused", { role: "alert" }, m("strong", this.error.message), this.error.hint ? m("p", this.error.hint) : null) : null,
       this.words ? [m("p.label", "The command:"), m(Command, { words: this.words })] : null,
       lines.length > 0 ? m("section.plan", { tabindex: 0, "aria-label": "Plan" }, m("h3", "Plan"), m(Facts, { rows: lines })) : null,
       m("div", this.number ? [m(Output, { key: this.number, number: this.number, done: (status) => this.ended(status) })] : []));

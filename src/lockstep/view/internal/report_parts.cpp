@@ -145,6 +145,7 @@ small{color:var(--faint)}
 .warnings ul{margin:6px 0 0;padding-left:20px;overflow-wrap:anywhere}
 svg{display:block;width:100%;height:auto}
 .scroll{overflow-x:auto;overflow-wrap:break-word}
+.wide>svg{min-width:720px}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}
 th{font-weight:600;text-align:left}
 td,th{padding:4px 10px;border-bottom:1px solid var(--line);vertical-align:top}
@@ -199,6 +200,8 @@ figcaption{padding:8px 10px 10px;font-size:13px}
 .plan th{white-space:nowrap}
 .plan td{overflow-wrap:anywhere}
 .plan td+td{color:var(--faint)}
+@media(max-width:600px){main{padding:20px 12px 48px}section{padding:16px 14px}.plan,.plan *{display:block}
+  .plan tr{border-bottom:1px solid var(--line);padding:6px 0}.plan th,.plan td{border:0;padding:0;white-space:normal}}
 code{font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;overflow-wrap:anywhere}
 @media print{body{background:none}section,.figures div{break-inside:avoid}}
 )";
@@ -207,6 +210,11 @@ code{font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;over
 std::string section(std::string_view title, const std::string& body, std::string_view note) {
   return "<section>\n<h2>" + escaped(title) + "</h2>\n" +
          (note.empty() ? "" : "<p class=\"note\">" + escaped(note) + "</p>\n") + body + "</section>\n";
+}
+
+std::string drawing_box(std::string_view name, const std::string& drawing) {
+  return "<div class=\"scroll wide\" tabindex=\"0\" role=\"region\" aria-label=\"" + escaped(name) + "\">" +
+         drawing + "</div>\n";
 }
 
 std::string name_text(std::string_view name) { return "<bdi>" + escaped(name) + "</bdi>"; }

@@ -14,6 +14,9 @@ std::string_view report_style();
 /// <section> with a heading; `body` is markup, `title` is not.
 std::string section(std::string_view title, const std::string& body, std::string_view note = {});
 
+/// A drawing that scrolls by itself where it would become too small to read.
+std::string drawing_box(std::string_view name, const std::string& drawing);
+
 /// A name from a file, isolated so that it cannot change the direction of the text beside it.
 std::string name_text(std::string_view name);
 
