@@ -5,8 +5,7 @@ const m = window.m;
 
 export const usualOfTraining = ["max-epochs", "mini-batch-size", "learning-rate", "optimizer", "workers", "execution", "seed", "validation"];
 
-// What train/planning/recipe.cpp chooses if it is not given; a test compares the two. Others of its options say "auto" by
-// themselves.
+// What train/planning/recipe.cpp chooses if it is not given. Others of its options say "auto" by themselves.
 export const ofRecipe = new Set(["augment", "mini-batch-size", "optimizer", "gradient-clip", "learning-rate", "batch-norm-start", "weight-decay",
   "max-epochs", "warmup-steps"]);
 
