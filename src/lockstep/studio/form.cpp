@@ -44,7 +44,8 @@ std::vector<std::string> option_words(const Json& options, const std::vector<Fie
     info->check(text);
     if (info->type == "switch") {
       if (text == "true") words.push_back("--" + name);
-    } else if (text != info->default_text || info->traits.affects == Affects::weights) {  // a recipe chooses others
+    } else if (text != info->default_text ||
+               info->traits.affects == Affects::weights) {  // a recipe chooses others
       words.push_back("--" + name + "=" + text);
     }
   }
