@@ -123,7 +123,8 @@ std::string report_page(const Report& report) {
   for (const record::Event& event : report.events) history.add(event);
   std::string page = page_head(page_title(history)) + "<body>\n<main>\n";
   page += head(report, history) + warnings(report);
-  if (history.has_steps()) page += section("Curves", drawing_box("curves", draw_curves(history, page_colours())));
+  if (history.has_steps())
+    page += section("Curves", drawing_box("curves", draw_curves(history, page_colours())));
   if (report.judged)
     page += confusion_section(report.judgement) + mistakes_section(report.judgement) +
             class_section(report.judgement);

@@ -219,9 +219,11 @@ std::string compared_section(const SweepPage& page) {
     curves.push_back(curve == page.curves.end() ? TrialCurve{.trial = one.trial} : *curve);
   }
   if (rows.empty()) return "";
-  return section("Comparison",
-                 compared_table(page, rows) + drawing_box("curves of the compared trials", draw_compared(curves, page.curve_name, page_colours())),
-                 "What differs is bold.");
+  return section(
+      "Comparison",
+      compared_table(page, rows) + drawing_box("curves of the compared trials",
+                                               draw_compared(curves, page.curve_name, page_colours())),
+      "What differs is bold.");
 }
 
 std::string trial_details(const SweepPage& page, const ChosenTrial& chosen, bool is_open) {
@@ -236,7 +238,8 @@ std::string trial_details(const SweepPage& page, const ChosenTrial& chosen, bool
   if (!row->note.empty()) text += "<p>" + escaped(row->note) + "</p>\n";
   if (!row->error.empty()) text += "<p>" + escaped(row->error) + "</p>\n";
   if (history.has_steps())
-    text += drawing_box("curves of trial " + std::to_string(chosen.trial), draw_curves(history, page_colours(), "trial-" + std::to_string(chosen.trial) + "-"));
+    text += drawing_box("curves of trial " + std::to_string(chosen.trial),
+                        draw_curves(history, page_colours(), "trial-" + std::to_string(chosen.trial) + "-"));
   if (chosen.report.judged) {
     text += confusion_section(chosen.report.judgement);
   } else if (!chosen.report.not_judged.empty()) {
@@ -258,9 +261,8 @@ std::string sweep_page(const SweepPage& page) {
       page_head(page.sweep, std::string(compared_style()) + kStyle) + "<body>\n<main>\n" + head(page);
   text += compared_section(page);
   if (!page.parallel.lines.empty())
-    text += section(
-        "Parallel coordinates",
-        drawing_box("parallel coordinates", draw_parallel(page.parallel, page_colours())));
+    text += section("Parallel coordinates",
+                    drawing_box("parallel coordinates", draw_parallel(page.parallel, page_colours())));
   text += importance_section(page) + table_section(page) + details_section(page);
   return text + "</main>\n</body>\n</html>\n";
 }
