@@ -5,6 +5,7 @@ named with both shapes and mended, and the weights of its training equal those o
 import contextlib
 import io
 import json
+import pathlib
 import re
 import unittest
 import warnings
@@ -209,11 +210,40 @@ class Designer(browser.Studio, unittest.TestCase):
         self.page.wait_for_function("() => [...document.querySelectorAll('.data-seen img')].every(image => image.naturalWidth === 28)")
         self.assertEqual(self.page.locator(".data-seen .unread").count(), 1)
         self.assertEqual(self.browser.axe_findings(), [])
+        self.check_the_plan()
         self.page.fill("#train-data", str(self.folder / "nothing"))
         self.page.press("#train-data", "Tab")
         self.page.wait_for_selector("dialog .problem:has-text('nothing')")
         self.browser.complaints[:] = [one for one in self.browser.complaints if not one.startswith("400 POST")]
         self.page.click("dialog button:text-is('Cancel')")
+
+    def check_the_plan(self):
+        for name in ("max-epochs", "mini-batch-size", "learning-rate"):
+            self.assertEqual(self.page.get_attribute(f"#train-{name}", "placeholder"), "chosen by the recipe")
+        self.assertEqual(self.page.input_value("#train-optimizer"), "")
+        self.page.fill("#train-max-epochs", "abc")
+        self.page.click("dialog button:text-is('Show the plan')")
+        self.page.wait_for_selector("dialog .refused:has-text('abc')")
+        self.page.wait_for_function("""() => document.querySelector('dialog .refused').getBoundingClientRect().bottom
+          <= document.querySelector('dialog').getBoundingClientRect().bottom""")
+        self.page.fill("#train-max-epochs", "")
+        self.page.fill("#train-mini-batch-size", "128")
+        self.page.click("dialog button:text-is('Show the plan')")
+        self.page.wait_for_selector("dialog .command:has-text('--mini-batch-size=128')", timeout=60_000)
+        self.assertIn("--network=digits_cnn ", self.page.inner_text("dialog .command code"))
+
+    def test_the_form_knows_what_a_recipe_chooses(self):
+        sources = pathlib.Path(__file__).resolve().parents[2] / "src/lockstep"
+        chosen = set(re.findall(r'set\("([\w-]+)"', (sources / "train/planning/recipe.cpp").read_text()))
+        listed = re.search(r"ofRecipe = new Set\(\[(.*?)\]", (sources / "studio/pages/fields.js").read_text(), re.DOTALL)[1]
+        # A network says auto by itself, a switch has no placeholder, and steps are chosen only with a budget.
+        self.assertEqual(set(re.findall(r'"([\w-]+)"', listed)), chosen - {"network", "nesterov", "max-steps"})
+
+    def test_the_drawing_stays_in_view_of_a_smaller_window(self):
+        self.page.select_option("select[aria-label^=Start]", "digits_cnn")
+        self.page.wait_for_selector("text=Ready to train")
+        self.page.set_viewport_size({"width": 390, "height": 844})
+        runs.wait_for(lambda: 0 < self.centre(self.page.locator("[data-layer=input] .box"))[0] < 390, 20)
 
     def test_hostile_files_are_refused(self):
         for number, text in enumerate(("{", "[]", '{"layers": [{"type": "<script>alert(1)</script>"}]}', "[" * 10_000, '{"layers": 7}')):

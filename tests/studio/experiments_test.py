@@ -50,6 +50,7 @@ class Experiments(browser.Studio, unittest.TestCase):
 
     def test_a_sweep_from_the_form_to_its_export(self):
         self.browser.show(self.server, "/experiments", "text=No sweeps")
+        self.assertIn(str(self.root), self.page.inner_text(".empty"))
         self.assertEqual(self.browser.axe_findings(), [])
         words = self.start_from_the_form()
         folder = next(word.removeprefix("--output=") for word in words if word.startswith("--output="))

@@ -130,6 +130,16 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.browser.show(self.server, "/compare/" + ",".join(self.ids.values()), "table.side")
         self.assertEqual(self.page.locator("main img, main script").count(), 0)
 
+    def test_an_address_without_a_page_says_so(self):
+        self.browser.show(self.server, "/nopage", "h1:text-is('There is no page \"nopage\"')")
+        self.page.click("main a")
+        self.page.wait_for_selector("h1:text-is('Runs')")
+
+    def test_the_list_has_the_loss_of_held_out_data(self):
+        self.browser.show(self.server, "/runs", "tbody tr")
+        self.assertEqual(self.page.inner_text("th.c-loss"), "Held-out loss")
+        self.assertEqual(self.page.inner_text("tr:has(bdi:text-is('calm')) td.c-loss"), "0.25")
+
     def test_no_request_leaves_the_machine(self):
         self.browser.show(self.server, "/runs", "tbody tr")
         self.assertGreater(len(self.browser.requests), 10)

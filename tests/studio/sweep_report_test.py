@@ -46,6 +46,9 @@ class SweepReport(runs.TestFolders, unittest.TestCase):
         self.assertEqual(page.locator("details").count(), 6)
         # Of six chosen trials, at most the two that kept their weights have a confusion matrix; the others say why not.
         self.assertEqual(page.locator("details .matrix").count() + page.get_by_text("has no weights").count(), 6)
+        page.set_viewport_size({"width": 390, "height": 844})
+        drawing = page.locator("div[aria-label='parallel coordinates'] > svg")
+        self.assertGreaterEqual(drawing.bounding_box()["width"], 720, "a drawing scrolls and does not shrink")
         widest = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         self.assertLessEqual(widest, 0, "the page is not wider than its window")
 

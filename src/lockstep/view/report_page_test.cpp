@@ -57,7 +57,7 @@ TEST(ReportPage, ShowsWhatTheRunDid) {
        {"digits_cnn", "20 held-out images of pets", "85.00", "0123456789abcdef", "<svg", "Confusion matrix",
         "8 of 10: true cat, answered cat", "2 of 10: true cat, answered dog", "98.7", "pets/cat/1.png",
         "3 of 20 held-out images of pets", "src=\"data:image/png;base64,cGl4ZWxz\"",
-        "skipped 1 of 10,000 samples"}) {
+        "skipped 1 of 10,000 samples", "aria-label=\"curves\"><svg"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_THAT(page, Not(HasSubstr("nan")));

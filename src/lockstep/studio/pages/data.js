@@ -13,7 +13,7 @@ const Picture = {
     : m("span.unread", { title: picture.error }, "cannot be read")),
 };
 
-// attrs: {data: path, options: of the training}
+// attrs: {data: path, options: of the training, done(): after an answer, which moves what is below}
 export class DataSamples {
   constructor() { Object.assign(this, { found: null, error: null, asked: "", timer: 0, busy: false, showsAll: false }); }
 
@@ -23,7 +23,8 @@ export class DataSamples {
 
   onremove() { clearTimeout(this.timer); }
 
-  follow({ data, options }) {
+  follow({ data, options, done }) {
+    this.done = done;
     const { labels = "", "on-bad-sample": bad = "" } = options;
     const body = { data: data.trim(), options: Object.fromEntries(Object.entries({ labels, "on-bad-sample": bad }).filter(([, value]) => value)) };
     const text = body.data ? JSON.stringify(body) : "";
@@ -46,6 +47,7 @@ export class DataSamples {
     }
     if (text !== this.asked) return;
     Object.assign(this, { found, error, busy: false });
+    this.done?.();
     m.redraw();
   }
 

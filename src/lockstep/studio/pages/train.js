@@ -20,7 +20,12 @@ class TrainingForm {
     Object.assign(this, { plan: null, error: null, busy: false, words: null, number: 0, looked: choice.data });
   }
 
-  oncreate({ dom }) { this.dom = dom; }
+  // The answer may be below the part of the dialog that is in view.
+  onupdate({ dom }) {
+    if (!this.reveals) return;
+    this.reveals = false;
+    dom.querySelector(".refused, .plan")?.scrollIntoView({ block: "nearest" });
+  }
 
   oninit({ attrs }) {
     Object.assign(this, { graph: attrs.graph, transfer: attrs.transfer });
@@ -48,13 +53,8 @@ class TrainingForm {
       this.error = error;
     }
     this.busy = false;
-    this.reveal();
-  }
-
-  // The answer may be below the part of the dialog that is in view.
-  reveal() {
-    m.redraw.sync();
-    this.dom.querySelector(".refused, .plan")?.scrollIntoView({ block: "nearest" });
+    this.reveals = true;
+    m.redraw();
   }
 
   async start() {
@@ -68,7 +68,7 @@ class TrainingForm {
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       this.error = error;
-      this.reveal();
+      this.reveals = true;
     }
     m.redraw();
   }
@@ -99,7 +99,7 @@ class TrainingForm {
       m(".option", m("label", { for: "train-data" }, "data"), m("input", { id: "train-data", type: "text", value: choice.data, required: true, autocomplete: "off",
         "aria-describedby": "train-data-help", oninput: (event) => { choice.data = event.target.value; this.plan = null; }, onchange: () => { this.looked = choice.data; } }),
       m("small", { id: "train-data-help" }, "a folder with a folder of images for each class, an archive or an address, as lockstep train takes it")),
-      m(DataSamples, { data: this.looked, options: choice.options }),
+      m(DataSamples, { data: this.looked, options: choice.options, done: () => { this.reveals = true; } }),
       form ? m(Options, { form, usual: this.transfer.weights ? [...usual, ...usualOfWeights] : usual, values: choice.options, prefix: "train", changed: () => { this.plan = null; } }) : null,
       Object.keys(this.transfer).length > 0 ? [m("p.label", "Of the drawing:"), m(Facts, { rows: Object.entries(this.transfer) })] : null,
       program.commands.includes("batch") ? m("label.field.gap", m("input", { type: "checkbox", checked: choice.asJob,

@@ -54,9 +54,11 @@ std::string matrix(const Judgement& judgement) {
   const bool numbered = judgement.classes.size() <= kMostNumbered;
   const bool short_names = std::all_of(judgement.classes.begin(), judgement.classes.end(),
                                        [](const std::string& name) { return name.size() <= 3; });
-  std::string text = "<div class=\"scroll\"><table class=\"matrix" + std::string(numbered ? "" : " small") +
-                     (short_names ? " plain" : "") +
-                     "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
+  std::string text =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"confusion matrix\"><table "
+      "class=\"matrix" +
+      std::string(numbered ? "" : " small") + (short_names ? " plain" : "") +
+      "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
   for (const std::string& name : judgement.classes)
     text += "<th scope=\"col\"><div>" + name_text(name) + "</div></th>";
   text += "</tr></thead>\n<tbody>\n";
@@ -102,7 +104,8 @@ std::string mistake_card(const ReportMistake& mistake) {
 
 std::string mistake_table(const std::vector<ReportMistake>& mistakes) {
   std::string text =
-      "<div class=\"scroll\"><table><thead><tr><th>answer</th><th "
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+      "aria-label=\"mistakes\"><table><thead><tr><th>answer</th><th "
       "class=\"number\">score</th><th>true</th><th "
       "class=\"number\">score</th><th>file</th></tr></thead><tbody>\n";
   for (const ReportMistake& one : mistakes) {
@@ -222,7 +225,8 @@ std::string name_text(std::string_view name) { return "<bdi>" + escaped(name) + 
 std::string class_section(const Judgement& judgement) {
   const std::vector<ClassFigures> rows = class_figures(judgement.confusion, judgement.classes);
   std::string text =
-      "<div class=\"scroll\"><table class=\"classes\">\n<thead><tr><th>class</th><th>" +
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"classes\"><table "
+      "class=\"classes\">\n<thead><tr><th>class</th><th>" +
       escaped(judgement.noun) +
       "</th><th>right</th><th>precision</th><th>recall</th><th>F1</th></tr></thead>\n<tbody>\n";
   for (const ClassFigures& row : rows) text += class_row(row, name_text(row.name), "");
