@@ -46,12 +46,12 @@ int run_import(const Call& call, Console& console) {
   std::filesystem::path weights = graph, classes = graph;
   weights.replace_extension(".safetensors");
   classes.replace_extension(".classes.txt");
+  for (const auto& path : {graph, weights, classes}) refuse_existing(path);
   onnx::ImportOptions options{.name = file.filename().string(), .folder = file.parent_path()};
   if (options.folder.empty()) options.folder = ".";
   if (settings.image_size != "auto")
     std::tie(options.height, options.width) = train::parse_size("image-size", settings.image_size);
   const onnx::Imported imported = onnx::import_onnx(read_file(file, kMostModelBytes), options);
-  for (const auto& path : {graph, weights, classes}) refuse_existing(path);
   const onnx::TrainedNetwork& trained = imported.trained;
   nn::write_safetensors_atomic(weights, trained.state);
   write_file_atomic(graph, trained.network.spec().dump(2) + "\n");
