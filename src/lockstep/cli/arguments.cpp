@@ -107,12 +107,10 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
                 hint);
   }
   if (words.size() > wanted.size() && !open_end) {
-    if (const std::string name = name_without_quotes(words); !name.empty())
-      throw Error(ErrorCode::invalid_option,
-                  "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"",
-                  "a name with blanks needs quotes: " + shell_word(name));
+    const std::string name = name_without_quotes(words);
     throw Error(ErrorCode::invalid_option,
-                "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"", hint);
+                "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"",
+                name.empty() ? hint : "a name with blanks needs quotes: " + shell_word(name));
   }
 }
 

@@ -180,8 +180,7 @@ const std::vector<Verb>& builtin_verbs() {
            "Studio is a web server on this machine. It lists the runs and sweeps below each ROOT (default: "
            "runs and sweeps, or this folder if neither is there), prints an address that contains a secret "
            "token, and opens the browser. Runs go on when it ends. It writes nothing into a run but "
-           "requests, "
-           "and starts work only with commands, which it shows.",
+           "requests, and starts work only with commands, which it shows.",
        .fields = studio_fields},
       {.name = "cloud plan",
        .words = "aws",

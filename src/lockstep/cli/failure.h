@@ -14,8 +14,7 @@ Error as_error(const std::exception_ptr& exception,
                Error (*translate)(const std::exception_ptr&) = error_from);
 
 /// `lockstep: message`, its context and its hint, one per line.
-///   width  columns that lines are broken to between words, except lines with a command to copy; 0: no line
-///   is
+///   width  columns at which lines break between words, but for lines with a command to copy; 0: none breaks
 std::string failure_text(const Error& error, int width = 0);
 
 }  // namespace lockstep::cli

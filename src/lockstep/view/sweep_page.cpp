@@ -163,11 +163,9 @@ std::string table_section(const SweepPage& page) {
   const auto loss = [&](const Row* row) { return row->value ? sign * *row->value : HUGE_VAL; };
   std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) { return loss(a) < loss(b); });
   const TableRows table(page);
-  std::string text =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"trials\"><table class=\"trials\">" +
-      table_heading(page) + "<tbody>\n";
+  std::string text = "<table class=\"trials\">" + table_heading(page) + "<tbody>\n";
   for (const Row* row : rows) text += table.row(*row);
-  return section("Trials", text + "</tbody></table></div>\n", "The best first.");
+  return section("Trials", scroll_box("trials", text + "</tbody></table>"), "The best first.");
 }
 
 const Row* row_of(const SweepPage& page, int64_t trial) {
@@ -179,7 +177,7 @@ const Row* row_of(const SweepPage& page, int64_t trial) {
 
 std::string compared_table(const SweepPage& page, const std::vector<const Row*>& rows) {
   std::string text =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"compared trials\"><table "
+      "<table "
       "class=\"compared\"><thead><tr><th scope=\"col\">trial</th>";
   for (size_t i = 0; i < rows.size(); ++i)
     text += "<th scope=\"col\"><span class=\"key\" style=\"background:" + compared_colour(i) + "\"></span>" +
@@ -204,7 +202,7 @@ std::string compared_table(const SweepPage& page, const std::vector<const Row*>&
     line(parameter.name, [&](const Row& row) { return shown(text_of(row, parameter.name)); });
   line("weights", [](const Row& row) { return row.weights_hash; });
   line("note", [](const Row& row) { return row.note; });
-  return text + "</tbody></table></div>\n";
+  return scroll_box("compared trials", text + "</tbody></table>");
 }
 
 std::string compared_section(const SweepPage& page) {

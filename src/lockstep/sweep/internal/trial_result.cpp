@@ -143,7 +143,6 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
 TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
                               int status) {
   TrialResult result;
-  const std::string output = last_output(paths.output(segment.trial));
   if (WIFSIGNALED(status)) {
     result.lost = "the trial " + launch::text_of_status(status);
     return result;
@@ -153,7 +152,7 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
   if (record::holds_run(folder)) summary = record::summary_of(folder);
   result.seconds = summary.seconds.value_or(0);
   if (WEXITSTATUS(status) != 0) {
-    const std::string last = error_in(output);
+    const std::string last = error_in(last_output(paths.output(segment.trial)));
     result.outcome =
         failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;

@@ -54,11 +54,9 @@ std::string matrix(const Judgement& judgement) {
   const bool numbered = judgement.classes.size() <= kMostNumbered;
   const bool short_names = std::all_of(judgement.classes.begin(), judgement.classes.end(),
                                        [](const std::string& name) { return name.size() <= 3; });
-  std::string text =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"confusion matrix\"><table "
-      "class=\"matrix" +
-      std::string(numbered ? "" : " small") + (short_names ? " plain" : "") +
-      "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
+  std::string text = "<table class=\"matrix" + std::string(numbered ? "" : " small") +
+                     (short_names ? " plain" : "") +
+                     "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
   for (const std::string& name : judgement.classes)
     text += "<th scope=\"col\"><div>" + name_text(name) + "</div></th>";
   text += "</tr></thead>\n<tbody>\n";
@@ -70,7 +68,7 @@ std::string matrix(const Judgement& judgement) {
       text += matrix_cell(judgement, truth, answer, samples);
     text += "</tr>\n";
   }
-  return text + "</tbody></table></div>\n";
+  return scroll_box("confusion matrix", text + "</tbody></table>");
 }
 
 std::string pairs(const Judgement& judgement) {
@@ -104,8 +102,7 @@ std::string mistake_card(const ReportMistake& mistake) {
 
 std::string mistake_table(const std::vector<ReportMistake>& mistakes) {
   std::string text =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-      "aria-label=\"mistakes\"><table><thead><tr><th>answer</th><th "
+      "<table><thead><tr><th>answer</th><th "
       "class=\"number\">score</th><th>true</th><th "
       "class=\"number\">score</th><th>file</th></tr></thead><tbody>\n";
   for (const ReportMistake& one : mistakes) {
@@ -113,7 +110,7 @@ std::string mistake_table(const std::vector<ReportMistake>& mistakes) {
             "</td><td>" + name_text(one.truth) + "</td><td class=\"number\">" + percent(one.truth_score) +
             "</td><td>" + name_text(one.source) + "</td></tr>\n";
   }
-  return text + "</tbody></table></div>\n";
+  return scroll_box("mistakes", text + "</tbody></table>");
 }
 
 }  // namespace
@@ -215,9 +212,13 @@ std::string section(std::string_view title, const std::string& body, std::string
          (note.empty() ? "" : "<p class=\"note\">" + escaped(note) + "</p>\n") + body + "</section>\n";
 }
 
+std::string scroll_box(std::string_view name, const std::string& content, std::string_view kind) {
+  return "<div class=\"scroll" + std::string(kind) + "\" tabindex=\"0\" role=\"region\" aria-label=\"" +
+         escaped(name) + "\">" + content + "</div>\n";
+}
+
 std::string drawing_box(std::string_view name, const std::string& drawing) {
-  return "<div class=\"scroll wide\" tabindex=\"0\" role=\"region\" aria-label=\"" + escaped(name) + "\">" +
-         drawing + "</div>\n";
+  return scroll_box(name, drawing, " wide");
 }
 
 std::string name_text(std::string_view name) { return "<bdi>" + escaped(name) + "</bdi>"; }
@@ -225,14 +226,12 @@ std::string name_text(std::string_view name) { return "<bdi>" + escaped(name) + 
 std::string class_section(const Judgement& judgement) {
   const std::vector<ClassFigures> rows = class_figures(judgement.confusion, judgement.classes);
   std::string text =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"classes\"><table "
-      "class=\"classes\">\n<thead><tr><th>class</th><th>" +
-      escaped(judgement.noun) +
+      "<table class=\"classes\">\n<thead><tr><th>class</th><th>" + escaped(judgement.noun) +
       "</th><th>right</th><th>precision</th><th>recall</th><th>F1</th></tr></thead>\n<tbody>\n";
   for (const ClassFigures& row : rows) text += class_row(row, name_text(row.name), "");
   text += class_row(mean_figures(rows), "mean of the classes", " class=\"mean\"");
   return section(
-      "Classes", text + "</tbody></table></div>\n",
+      "Classes", scroll_box("classes", text + "</tbody></table>"),
       "On " + judgement.samples +
           ". Precision: how many of the answers with this class are right; recall: how many of its " +
           judgement.noun + " are found.");

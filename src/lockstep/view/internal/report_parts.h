@@ -14,6 +14,10 @@ std::string_view report_style();
 /// <section> with a heading; `body` is markup, `title` is not.
 std::string section(std::string_view title, const std::string& body, std::string_view note = {});
 
+/// What may be wider than the page, in a box that scrolls, also by the keyboard. kind: a further class, after
+/// a blank.
+std::string scroll_box(std::string_view name, const std::string& content, std::string_view kind = "");
+
 /// A drawing that scrolls by itself where it would become too small to read.
 std::string drawing_box(std::string_view name, const std::string& drawing);
 
