@@ -27,15 +27,12 @@ bool wants_trained_weights(const Plan& plan) {
          !nn::where_weights_are(network).empty();
 }
 
-std::vector<PlanLine> recipe_lines(const RecipePlan& recipe, const std::string& given_of_optimizer) {
+std::vector<PlanLine> recipe_lines(const RecipePlan& recipe) {
   if (recipe.kind == Recipe::plain)
     return {{"recipe", "plain", "options that are not given have their defaults"}};
-  const std::string without = given_of_optimizer.empty() ? ""
-                                                         : "; nothing of the optimizer, because --" +
-                                                               given_of_optimizer + " is given";
   std::vector<PlanLine> lines{
       {"recipe", "auto",
-       "sets the options below, which were not given" + without + "; --recipe plain leaves their defaults"}};
+       "sets the options below, which were not given; --recipe plain leaves their defaults"}};
   for (const RecipeValue& value : recipe.values)
     lines.push_back({"--" + value.option, value.value, value.reason});
   return lines;
@@ -209,7 +206,7 @@ std::vector<PlanLine> plan_lines(const Plan& plan, const nn::Network& network, c
     lines.insert(lines.end(), std::make_move_iterator(group.begin()), std::make_move_iterator(group.end()));
   };
   add(data_lines(plan, reasons));
-  add(recipe_lines(plan.recipe, reasons.given_of_optimizer));
+  add(recipe_lines(plan.recipe));
   add(network_lines(plan, reasons));
   const bool on_cpu = plan.machine.device == "cpu";
   lines.push_back({"device", on_cpu ? "cpu" : "gpu " + as_text(plan.machine.devices), reasons.device});

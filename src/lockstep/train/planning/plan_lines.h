@@ -28,7 +28,6 @@ struct PlanReasons {
   std::string test;  ///< where the test data come from
   bool sorted_by_length = false;
 
-  std::string given_of_optimizer;  ///< as in planning/recipe.h
   std::string network;
   std::string features;        ///< why the outputs of frozen layers are kept, or not
   bool channels_last = false;  ///< images of a user's module are stored channels last

@@ -139,7 +139,6 @@ class Preparation {
 
   void choose_values() {
     if (!recipe_.choose(sets_.train, plan_.data.format, options_)) return;
-    reasons_.given_of_optimizer = recipe_.given_of_optimizer();
     if (prepared_.network.empty() && options_.network != "auto") {
       prepared_.network = nn::find_network(options_.network);
       reasons_.network = "by the recipe";

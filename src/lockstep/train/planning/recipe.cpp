@@ -24,9 +24,6 @@ constexpr int64_t kSmallGrey = 40, kSmall = 64, kLeastForPools = 8;  // pixels p
 constexpr int64_t kSmallerSide = 96, kSideOfDrawings = 32;           // of few images
 constexpr int64_t kFewEpochs = 6;  // of the larger network, below which a budget buys more with the smaller
 
-constexpr const char* kOfOptimizer[] = {"learning-rate", "momentum",       "nesterov",       "weight-decay",
-                                        "lr-schedule",   "lr-drop-factor", "lr-drop-period", "warmup-steps"};
-
 enum class Kind {
   sequences,
   new_head,
@@ -77,11 +74,6 @@ class Chooser {
  public:
   Chooser(const RecipeFacts& facts, const Options& options)
       : facts_(facts), options_(options), grey_(facts.format.channels == 1), kind_(kind()) {}
-
-  std::string given_of_optimizer() const {
-    const auto given = std::ranges::find_if(kOfOptimizer, [&](const char* name) { return !is_open(name); });
-    return given == std::end(kOfOptimizer) ? "" : *given;
-  }
 
   std::vector<RecipeValue> choose() {
     choose_network();
@@ -206,21 +198,23 @@ class Chooser {
     return std::clamp<int64_t>(asked, 1, std::max<int64_t>(1, facts_.train_count));
   }
 
-  // The optimizer and all that belongs to it, unless some of that is given.
   void choose_optimizer() {
-    if (!given_of_optimizer().empty()) return;
     switch (kind_) {
       case Kind::sequences:
         return choose_for_sequences();
       case Kind::new_head:
       case Kind::trained:
-        set("optimizer", "adam", "trained weights; its steps do not depend on how large their outputs are");
-        return;
+        return choose_adam("trained weights; its steps do not depend on how large their outputs are");
       case Kind::tiny:
         return;
       default:
         return has_batch_norms_ ? choose_for_batch_norms() : choose_without_batch_norms();
     }
+  }
+
+  // Who gives momentum wants the optimizer that has it.
+  void choose_adam(const std::string& reason) {
+    if (is_open("momentum") && is_open("nesterov")) set("optimizer", "adam", reason);
   }
 
   void choose_for_sequences() {
@@ -229,7 +223,7 @@ class Chooser {
       options_.normalize = "mean-std";
       values_.push_back({"normalize", "mean-std", "recurrent layers saturate with large values"});
     }
-    set("optimizer", "adam", "sequences");
+    choose_adam("sequences");
     if (options_.optimizer == OptimizerKind::adam) set("learning-rate", "0.003", "for adam and sequences");
     set("gradient-clip", "1", "gradients through many time steps can explode");
   }
@@ -241,12 +235,13 @@ class Chooser {
     const double rate = of_128 * static_cast<double>(mini_batch()) / 128;
     set("learning-rate", shortest(std::round(rate * 1e5) / 1e5),
         shortest(of_128) + " for mini-batches of 128, in proportion");
-    set("nesterov", "true", "networks with batch norms");
+    if (options_.momentum != 0) set("nesterov", "true", "networks with batch norms");
     set("weight-decay", "0.0005", "networks with batch norms");
+    has_high_rate_ = true;
   }
 
   void choose_without_batch_norms() {
-    set("optimizer", "adam", "a network without batch norms");
+    choose_adam("a network without batch norms");
     if (options_.optimizer == OptimizerKind::adam) set("learning-rate", "0.001", "for adam");
   }
 
@@ -298,9 +293,7 @@ class Chooser {
 
   // A high rate needs a while to be harmless. One tenth of the steps, as is usual with a cosine.
   void choose_warmup() {
-    const bool has_high_rate = std::any_of(
-        values_.begin(), values_.end(), [](const RecipeValue& value) { return value.option == "nesterov"; });
-    if (!has_high_rate) return;
+    if (!has_high_rate_) return;
     int64_t steps = options_.max_epochs * steps_per_epoch();
     if (options_.max_steps > 0) steps = steps > 0 ? std::min(steps, options_.max_steps) : options_.max_steps;
     if (steps >= 20) set("warmup-steps", std::to_string(steps / 10), "a tenth of all steps");
@@ -312,6 +305,7 @@ class Chooser {
   const Kind kind_;
   nn::Network network_;
   bool has_batch_norms_ = false;
+  bool has_high_rate_ = false;
   std::vector<RecipeValue> values_;
 };
 
@@ -361,10 +355,6 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
   if (least <= (facts.drawings ? kSmallGrey : kSmallerSide)) return std::nullopt;
   return sized(facts.drawings ? kSideOfDrawings : kSmallerSide,
                "few images and random weights; larger ones take longer and give little more");
-}
-
-std::string given_of_optimizer(const RecipeFacts& facts, const Options& options) {
-  return Chooser(facts, options).given_of_optimizer();
 }
 
 std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options) {

@@ -37,10 +37,6 @@ std::optional<RecipeValue> smaller_images(const RecipeFacts& facts, const Option
 /// in the cache.
 std::optional<RecipeValue> trained_start(const RecipeFacts& facts);
 
-/// A value that was given, as the learning rate, for which the recipe leaves the optimizer and all that
-/// belongs to it at the defaults of --recipe plain; empty: none.
-std::string given_of_optimizer(const RecipeFacts& facts, const Options& options);
-
 /// The values of all other options that neither the user nor the weights to start from decide.
 std::vector<RecipeValue> recipe_values(const RecipeFacts& facts, const Options& options);
 

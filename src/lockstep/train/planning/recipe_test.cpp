@@ -123,13 +123,19 @@ TEST(Recipe, GivenOptionsHoldAlsoWithTheirDefaults) {
   EXPECT_THAT(names_for(kSequences, {}, {"normalize"}), Not(testing::Contains("normalize")));
 }
 
-TEST(Recipe, AGivenRateKeepsTheOptimizerThatItIsFor) {
+TEST(Recipe, AGivenValueOfTheOptimizerReplacesThatValueOnly) {
   Options options;
   options.learning_rate = 0.1;
-  EXPECT_THAT(names_for(kSequences, options), Not(testing::Contains("optimizer")));
-  EXPECT_THAT(names_for(kDigits, options), Not(testing::Contains("nesterov")));
-  const RecipeFacts facts{options, {}, kDigits.format, kDigits.count, kDigits.count, kClasses, false, true};
-  EXPECT_EQ(given_of_optimizer(facts, options), "learning-rate");
+  EXPECT_THAT(values_for(kSequences, options), IsSupersetOf({"optimizer=adam", "gradient-clip=1"}));
+  EXPECT_THAT(values_for(kDigits, options),
+              IsSupersetOf({"nesterov=true", "weight-decay=0.0005", "batch-norm-start=mean"}));
+  EXPECT_THAT(names_for(kDigits, options),
+              testing::AllOf(testing::Contains("warmup-steps"), Not(testing::Contains("learning-rate"))));
+}
+
+TEST(Recipe, GivenMomentumIsForAnOptimizerThatHasIt) {
+  EXPECT_THAT(names_for(kSequences, {.momentum = 0.8}), Not(testing::Contains("optimizer")));
+  EXPECT_THAT(names_for(kDigits, {.momentum = 0}), Not(testing::Contains("nesterov")));
 }
 
 TEST(Recipe, NewHeadsAndNetworksWithoutBatchNormsLearnByAdam) {

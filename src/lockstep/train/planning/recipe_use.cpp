@@ -47,9 +47,7 @@ bool RecipeUse::makes_images_smaller(const data::Dataset& train, const data::Ima
 bool RecipeUse::choose(const data::Dataset& train, const data::ImageFormat& format, Options& options) {
   if (!chooses()) return false;
   options.head = head_for(options, train.classes(), {.given = request_.given, .earlier = nullptr});
-  const RecipeFacts known = facts(train, format);
-  given_of_optimizer_ = train::given_of_optimizer(known, options);
-  adopt(recipe_values(known, options), options);
+  adopt(recipe_values(facts(train, format), options), options);
   return true;
 }
 

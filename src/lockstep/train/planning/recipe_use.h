@@ -40,9 +40,6 @@ class RecipeUse {
   /// Whether there is a recipe, and nobody gave the learning rate.
   bool leaves_rate_open() const;
 
-  /// As given_of_optimizer, after choose().
-  const std::string& given_of_optimizer() const { return given_of_optimizer_; }
-
   const RecipePlan& plan() const { return plan_; }
 
  private:
@@ -54,7 +51,6 @@ class RecipeUse {
   const Options& asked_;
   const Plan* earlier_;
   RecipePlan plan_;
-  std::string given_of_optimizer_ = {};
   std::optional<bool> drawings_ = {};         // looked for once
   std::optional<int64_t> sample_count_ = {};  // at the first call, before samples are held out
 };
