@@ -56,8 +56,7 @@ class Agent {
   ~Agent() {
     orders_ = {};
     if (!is_open()) return;
-    ::kill(-process_, SIGKILL);
-    launch::wait_for_end(process_);
+    launch::kill_group(process_);
   }
 
   /// Takes what has come. print, note: whole texts of ranks. Throws the error that the agent reports.
@@ -92,7 +91,7 @@ class Agent {
   }
   void cut() { orders_ = {}; }
   void kill() const {
-    if (is_open()) ::kill(-process_, SIGKILL);
+    if (is_open()) launch::signal_group(process_, SIGKILL);
   }
 
   const Host& host() const { return host_; }

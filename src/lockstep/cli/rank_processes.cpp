@@ -190,10 +190,7 @@ class Ranks {
   Ranks& operator=(const Ranks&) = delete;
   ~Ranks() {
     for (const RankProcess& rank : ranks_) {
-      if (rank.process > 0) {
-        ::kill(-rank.process, SIGKILL);
-        launch::wait_for_end(rank.process);
-      }
+      if (rank.process > 0) launch::kill_group(rank.process);
     }
     ::close(signals_);
   }
@@ -274,7 +271,7 @@ class Ranks {
     for (RankProcess& rank : ranks_) {
       const auto end = rank.process > 0 ? launch::try_wait_for_end(rank.process) : std::nullopt;
       if (!end) continue;
-      ::kill(-rank.process, SIGKILL);  // processes that it started and left behind
+      launch::signal_group(rank.process, SIGKILL);  // processes that it started and left behind
       const pid_t process = std::exchange(rank.process, -1);
       if (end->status.value_or(0) != 0) note_failure(rank, process, *end->status);
       if (living() == 0) all_ended_ = Clock::now();
@@ -293,7 +290,7 @@ class Ranks {
          .host = host_name(),
          .how = "(process " + std::to_string(process) + ") " + launch::text_of_status(shown),
          .last_words = rank.errors.last_lines(),
-         .status = WIFSIGNALED(shown) ? kSignalStatus + WTERMSIG(shown) : WEXITSTATUS(shown),
+         .status = launch::exit_status(shown),
          .was_killed = WIFSIGNALED(shown),
          .was_lost = was_lost});
     if (!deadline_) deadline_ = Clock::now();
@@ -310,7 +307,7 @@ class Ranks {
 
   void send(int signal) const {
     for (const RankProcess& rank : ranks_) {
-      if (rank.process > 0) ::kill(-rank.process, signal);
+      if (rank.process > 0) launch::signal_group(rank.process, signal);
     }
   }
 

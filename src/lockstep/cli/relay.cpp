@@ -219,8 +219,7 @@ std::optional<int> run_there(const NamedProfile& found, const std::vector<std::s
     launch::wait_for_end(process);
     return std::nullopt;
   }
-  const int status = end->status.value_or(0);
-  const int code = WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+  const int code = launch::exit_status(end->status.value_or(0));
   if (code == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, "");
   return code;
 }

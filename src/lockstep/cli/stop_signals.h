@@ -7,10 +7,11 @@
 #include <string>
 #include <thread>
 
+#include "lockstep/launch/process.h"
+
 namespace lockstep::cli {
 
-/// Exit status of a program that a signal ended, minus the signal's number, as in a shell.
-inline constexpr int kSignalStatus = 128;
+using launch::kSignalStatus;
 
 /// What a second signal does. Under a launcher it must be ignored, because the launcher also forwards what
 /// the terminal sent.

@@ -181,8 +181,7 @@ int train_in_step(const cluster::Profile& own, const Call& call, const AskedOpti
     end = launch::wait_for_end(process);
   }
   if (signals.signal() != 0) return kSignalStatus + signals.signal();
-  const int status = end->status.value_or(0);
-  return WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+  return launch::exit_status(end->status.value_or(0));
 }
 
 bool is_part_of_other_work() {

@@ -51,8 +51,7 @@ class RunningCommand {
   RunningCommand& operator=(const RunningCommand&) = delete;
   ~RunningCommand() {
     if (process_ <= 0) return;
-    ::kill(-process_, SIGKILL);
-    launch::wait_for_end(process_);
+    launch::kill_group(process_);
   }
 
   CommandEnd wait() {
@@ -61,13 +60,13 @@ class RunningCommand {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
       if (left.count() <= 0) {
         end.out_of_time = true;
-        ::kill(-process_, SIGKILL);
+        launch::signal_group(process_, SIGKILL);
         break;
       }
       pass(end, static_cast<int>(left.count()));
     }
     const auto status = launch::wait_for_end(std::exchange(process_, -1)).status.value_or(0);
-    end.status = WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+    end.status = launch::exit_status(status);
     return end;
   }
 

@@ -9,9 +9,6 @@
 
 namespace lockstep::cluster {
 
-/// Added to the number of the signal that ended a command, as in a shell.
-inline constexpr int kSignalStatus = 128;
-
 struct CommandRun {
   std::string input{};                           ///< what it reads on standard input
   std::vector<std::string> environment{};        ///< "NAME=value" that replace the starter's

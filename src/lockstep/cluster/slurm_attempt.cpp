@@ -124,8 +124,7 @@ class Step {
   Step& operator=(const Step&) = delete;
   ~Step() {
     if (process_ <= 0) return;
-    ::kill(-process_, SIGKILL);
-    launch::wait_for_end(process_);
+    launch::kill_group(process_);
   }
 
   /// Until srun has ended; its exit status.
@@ -133,8 +132,7 @@ class Step {
     while (true) {
       if (const auto end = launch::try_wait_for_end(process_)) {
         process_ = -1;
-        const int status = end->status.value_or(0);
-        return WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+        return launch::exit_status(end->status.value_or(0));
       }
       pollfd waits{signals_.get(), POLLIN, 0};
       ::poll(&waits, 1, static_cast<int>(kLookInterval.count()));
@@ -143,12 +141,12 @@ class Step {
       if (!is_fenced_ && jobs::newest_attempt(paths_) > attempt_) {
         is_fenced_ = true;
         say("a later attempt began; this one ends");
-        ::kill(-process_, SIGKILL);
+        launch::signal_group(process_, SIGKILL);
       }
       if (!has_outlived_run_ && is_run_long_over()) {
         has_outlived_run_ = true;
         say("the run is over, and ranks that do not end are left");
-        ::kill(-process_, SIGKILL);
+        launch::signal_group(process_, SIGKILL);
       }
     }
   }
@@ -229,7 +227,7 @@ AttemptEnd end_of(const JobSpec& spec, const Step& step, int status) {
   if (is_run && status == 0 && was_run_stopped(spec, by_signal)) return AttemptEnd::stopped;
   const bool lost_node = has_lost_node(step.diary());
   if (status == 0 && !lost_node) return AttemptEnd::ended;
-  const bool was_killed = lost_node || status == kLostStatus || status > kSignalStatus;
+  const bool was_killed = lost_node || status == kLostStatus || status > launch::kSignalStatus;
   if (is_run && was_killed && jobs::have_runs_ended(spec)) return AttemptEnd::ended;
   if (!jobs::may_start_again(spec) || !(by_signal || was_killed)) return AttemptEnd::failed;
   return by_signal ? AttemptEnd::stopped : AttemptEnd::lost;
@@ -248,8 +246,8 @@ std::string reason_of(const AttemptResult& result, int signal) {
     case AttemptEnd::fenced:
       return "a later attempt began";
     case AttemptEnd::failed:
-      return result.status > kSignalStatus
-                 ? "the command was killed by signal " + std::to_string(result.status - kSignalStatus)
+      return result.status > launch::kSignalStatus
+                 ? "the command was killed by signal " + std::to_string(result.status - launch::kSignalStatus)
                  : "the command ended with status " + std::to_string(result.status);
   }
   return "";
@@ -309,7 +307,7 @@ bool requeue(const std::string& id, const Say& say) {
   const CommandEnd end = run_command({"scontrol", "requeue", id});
   // It may end with the job, which is then taken back. Another end of this program could be taken for that of
   // the next start.
-  if (end.status != 0 && end.status < kSignalStatus) {
+  if (end.status != 0 && end.status < launch::kSignalStatus) {
     say("scontrol requeue: " + printable(first_line(end.errors)));
     return false;
   }

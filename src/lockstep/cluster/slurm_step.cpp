@@ -72,7 +72,7 @@ class SlurmStep : public Scheduler {
   // srun ends its tasks when it is asked to end.
   void end() {
     if (process_ <= 0) return;
-    ::kill(-process_, SIGTERM);
+    launch::signal_group(process_, SIGTERM);
     const auto until = Clock::now() + kStepEnding;
     while (Clock::now() < until) {
       if (launch::try_wait_for_end(process_)) {
@@ -81,8 +81,7 @@ class SlurmStep : public Scheduler {
       }
       std::this_thread::sleep_for(kStepLook);
     }
-    ::kill(-process_, SIGKILL);
-    launch::wait_for_end(process_);
+    launch::kill_group(process_);
     process_ = 0;
   }
 

@@ -31,7 +31,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSignalStatus = 128;
 constexpr std::chrono::milliseconds kLookInterval{200};
 constexpr std::chrono::seconds kGrace{20};  // in which a command can save and end; a run saves its checkpoint
 
@@ -59,10 +58,6 @@ void set_variables(const BegunAttempt& begun, const Variables& own) {
   }
   for (const std::string& entry : job_environment(begun.paths, begun.spec, begun.attempt))
     set_variable(entry);
-}
-
-int as_in_shell(int status) {
-  return WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 class Command {
@@ -97,7 +92,7 @@ class Command {
       read_signals();
       if (const auto end = launch::try_wait_for_end(process_)) return end->status.value_or(0);
       if (!is_asked_ && (signal_ != 0 || is_marked_cancelled(paths_))) ask_to_end(SIGTERM);
-      if (is_asked_ && Clock::now() > asked_ + kGrace) ::kill(-process_, SIGKILL);
+      if (is_asked_ && Clock::now() > asked_ + kGrace) launch::signal_group(process_, SIGKILL);
       pollfd waits{signals_.get(), POLLIN, 0};
       ::poll(&waits, 1, static_cast<int>(kLookInterval.count()));
     }
@@ -106,7 +101,7 @@ class Command {
   int signal() const { return signal_; }  ///< that asked this process to end; 0: none
 
   /// Of what it has started and left behind. It would hold the lock, for which the next attempt waits.
-  void kill_rest() const { ::kill(-process_, SIGKILL); }
+  void kill_rest() const { launch::signal_group(process_, SIGKILL); }
 
  private:
   void read_signals() {
@@ -121,7 +116,7 @@ class Command {
 
   void ask_to_end(int signal) {
     // Before it has made its own group it cannot be asked; a second signal would kill a run that saves.
-    is_asked_ = ::kill(-process_, signal) == 0;
+    is_asked_ = launch::signal_group(process_, signal);
     asked_ = Clock::now();
   }
 
@@ -141,7 +136,7 @@ bool is_run_stopped(const JobSpec& spec) {
 
 // By somebody or something else, so that another attempt may fare better.
 bool was_killed(int status) {
-  const int signal = status - kSignalStatus;
+  const int signal = status - launch::kSignalStatus;
   return signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
 }
 
@@ -155,9 +150,9 @@ AttemptEnd end_of(const BegunAttempt& begun, int status, int signal) {
 
 std::string how_it_ended(int status) {
   if (status == 0) return "";
-  if (status <= kSignalStatus) return "ended with status " + std::to_string(status);
-  const char* name = ::sigabbrev_np(status - kSignalStatus);
-  return "was killed by signal " + std::to_string(status - kSignalStatus) +
+  if (status <= launch::kSignalStatus) return "ended with status " + std::to_string(status);
+  const char* name = ::sigabbrev_np(status - launch::kSignalStatus);
+  return "was killed by signal " + std::to_string(status - launch::kSignalStatus) +
          (name == nullptr ? "" : std::string(" (SIG") + name + ")");
 }
 
@@ -201,7 +196,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   try {
     set_variables(begun, own);
     Command command(begun);
-    result.status = as_in_shell(command.wait());
+    result.status = launch::exit_status(command.wait());
     signal = command.signal();
     result.step = step_of(begun.spec);
     result.end = end_of(begun, static_cast<int>(result.status), signal);
@@ -223,7 +218,7 @@ AttemptResult result_of_lost(const JobPaths& paths, const JobSpec& spec, int64_t
   const auto started = read_started(paths, attempt);
   AttemptResult result{.end = AttemptEnd::failed,
                        .attempt = attempt,
-                       .status = kSignalStatus + SIGKILL,
+                       .status = launch::kSignalStatus + SIGKILL,
                        .step = step_of(spec),
                        .nodes = spec.host,
                        .started = started ? started->time : 0,

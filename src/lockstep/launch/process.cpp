@@ -167,6 +167,17 @@ std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop) {
   }
 }
 
+bool signal_group(pid_t process, int signal) { return ::kill(-process, signal) == 0; }
+
+void kill_group(pid_t process) {
+  signal_group(process, SIGKILL);
+  wait_for_end(process);
+}
+
+int exit_status(int status) {
+  return WIFSIGNALED(status) ? kSignalStatus + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 std::string text_of_status(int status) {
   if (WIFSIGNALED(status))
     return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +

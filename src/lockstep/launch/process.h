@@ -77,6 +77,19 @@ End wait_for_end(pid_t process);
 /// Nothing if a stop was requested before the end; the process goes on then.
 std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop);
 
+/// Sends a signal to a process of start_process and to all that it has started and that stayed in its group.
+/// False if the group has no process, or does not exist yet.
+bool signal_group(pid_t process, int signal);
+
+/// Kills a process of start_process with all that it has started, and waits for the process.
+void kill_group(pid_t process);
+
+/// What a shell adds to the number of the signal that killed a program.
+inline constexpr int kSignalStatus = 128;
+
+/// The status that a shell has for a status of waitpid: that of exit, or kSignalStatus and the signal.
+int exit_status(int status);
+
 /// A status of waitpid: "was killed by signal 9 (Killed)", "ended with status 1".
 std::string text_of_status(int status);
 

@@ -40,10 +40,6 @@ std::string end_of_file(const std::filesystem::path& file) {
   }
 }
 
-int exit_code(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + (WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-}
-
 }  // namespace
 
 Commands::Commands(std::filesystem::path program, EventStream& events)
@@ -77,7 +73,7 @@ void Commands::look() {
     if (command.status) continue;
     const auto end = launch::try_wait_for_end(command.process);
     if (!end) continue;
-    command.status = end->status ? exit_code(*end->status) : 0;
+    command.status = end->status ? launch::exit_status(*end->status) : 0;
     events_.publish("command", {{"number", number}});
   }
 }
@@ -132,8 +128,7 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
-      ::kill(-process, SIGKILL);
-      launch::wait_for_end(process);
+      launch::kill_group(process);
       throw Error(ErrorCode::timeout, "lockstep " + words.front() + " took more than " +
                                           std::to_string(limit.count()) + " seconds");
     }
@@ -142,7 +137,7 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
     if (errors_are_open) errors_are_open = launch::read_available(errors.reading.get(), add_to(complaint));
   }
   const launch::End end = launch::wait_for_end(process);
-  if (end.status && exit_code(*end.status) != 0)
+  if (end.status && launch::exit_status(*end.status) != 0)
     throw Error(ErrorCode::invalid_option,
                 complaint.empty() ? launch::text_of_status(*end.status) : complaint);
   return text;

@@ -4,12 +4,6 @@
 #include <csignal>
 
 namespace lockstep::sweep {
-namespace {
-
-// A trial's process leads a group, which also has what a script or a program with workers of its own started.
-void signal_group(pid_t process, int signal) { ::kill(-process, signal); }
-
-}  // namespace
 
 TrialPlaces::TrialPlaces(SweepPaths paths, SweepSpec spec, const std::string& lockstep, int64_t memory)
     : paths_(std::move(paths)), spec_(std::move(spec)), host_(lockstep, memory) {}
@@ -42,7 +36,7 @@ std::vector<EndedTrial> TrialPlaces::take_ended() {
     if (running.process < 0) continue;
     const auto end = launch::try_wait_for_end(running.process);
     if (!end) continue;
-    signal_group(running.process, SIGKILL);  // what it started and left behind
+    launch::signal_group(running.process, SIGKILL);  // what it started and left behind
     ends.push_back({segment, {.end = *end}});
   }
   for (const HostedEnd& end : host_.ends()) {
@@ -65,7 +59,7 @@ void TrialPlaces::stop(const Segment& segment) {
   const auto one = running_.find(segment);
   if (one == running_.end()) return;
   if (one->second.process >= 0) {
-    signal_group(one->second.process, SIGTERM);
+    launch::signal_group(one->second.process, SIGTERM);
   } else {
     host_.stop(one->second.id);
   }
@@ -74,8 +68,7 @@ void TrialPlaces::stop(const Segment& segment) {
 void TrialPlaces::kill_all() {
   for (const auto& [segment, running] : running_) {
     if (running.process < 0) continue;
-    signal_group(running.process, SIGKILL);
-    launch::wait_for_end(running.process);
+    launch::kill_group(running.process);
   }
   host_.kill();
   running_.clear();
