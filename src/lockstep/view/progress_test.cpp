@@ -27,6 +27,10 @@ using testing::Le;
 using testing::Not;
 using testing::StartsWith;
 
+record::Event& plan_of(std::vector<record::Event>& events) {
+  return *std::ranges::find(events, "plan", &record::Event::kind);
+}
+
 using Script = std::function<void(View&, int terminal)>;
 
 std::string on_terminal(int columns, ProgressOptions options, const Script& script) {
@@ -89,13 +93,13 @@ TEST_F(Progress, PlainOutputIsLines) {
 
 TEST_F(Progress, SequencesAreNotCalledImages) {
   auto events = synthetic_events();
-  events.front().values["time_steps"] = 26;
+  plan_of(events).values["time_steps"] = 26;
   for (const std::string& text :
        {on_pipe({.verbose = true}, replay(events)), on_terminal(100, {}, replay(events))}) {
     EXPECT_THAT(text, Not(HasSubstr("images")));
     EXPECT_THAT(text, HasSubstr("3,402 sequences/s"));
   }
-  events.front().values["tbptt_length"] = 5;
+  plan_of(events).values["tbptt_length"] = 5;
   EXPECT_THAT(on_pipe({}, replay(events)), EndsWith("3,402 pieces/s\n"));
 }
 

@@ -108,14 +108,14 @@ void draw_names(Drawing& drawing, const std::vector<ScalingRun>& runs) {
 }  // namespace
 
 void ScalingRun::add(const record::Event& event) {
-  if (event.kind == "plan") start_ = event.time;
-  seconds_ = std::max(seconds_, event.time - start_);
+  if (!start_) start_ = event.time;
+  seconds_ = std::max(seconds_, event.time - *start_);
   if (event.kind == "hash") weights_ = record::text(event, "weights");
   if (event.kind == "end") images_per_second_ = record::number(event, "images_per_second", 0);
   if (event.kind != "step") return;
   steps_.push_back({.epoch = event.epoch,
                     .step = event.step,
-                    .seconds = event.time - start_,
+                    .seconds = event.time - *start_,
                     .loss = record::number(event, "loss"),
                     .accuracy = record::number(event, "accuracy"),
                     .images_per_second = record::number(event, "images_per_second")});

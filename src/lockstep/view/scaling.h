@@ -32,9 +32,8 @@ class ScalingRun {
   const std::vector<Step>& steps() const { return steps_; }  ///< the steps that the run logs
   std::vector<double> smoothed_accuracy() const;             ///< one for each step
   double seconds() const { return seconds_; }                ///< until its last event
-  double images_per_second() const {
-    return images_per_second_;
-  }  ///< over all steps except the first; 0 before the end
+  /// Over all steps except the first; 0 before the end.
+  double images_per_second() const { return images_per_second_; }
   const std::string& weights() const { return weights_; }  ///< hash of the last weights; empty before the end
 
   /// When the smoothed accuracy of training first reached this value.
@@ -43,7 +42,7 @@ class ScalingRun {
  private:
   int64_t workers_;
   std::vector<Step> steps_;
-  double start_ = 0;
+  std::optional<double> start_;  // the time of the first event
   double seconds_ = 0;
   double images_per_second_ = 0;
   std::string weights_;

@@ -17,7 +17,7 @@ struct SyntheticRun {
   bool end = true;
 };
 
-/// All events in order, from the plan to the end; a pure function of its argument.
+/// All events in order, from the environment to the end; a pure function of its argument.
 inline std::vector<record::Event> synthetic_events(const SyntheticRun& run = {}) {
   std::vector<record::Event> events;
   double time = 1.7e9;
@@ -32,6 +32,7 @@ inline std::vector<record::Event> synthetic_events(const SyntheticRun& run = {})
   std::mt19937 random(7);
   std::normal_distribution<double> noise;
   const int64_t total = run.epochs * run.steps_per_epoch;
+  say(0, 0, "environment", {{"hostname", "invented"}});
   say(0, 0, "plan",
       {{"network", "digits_cnn"},
        {"data", "data/digits-png"},
