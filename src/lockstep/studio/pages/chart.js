@@ -104,7 +104,7 @@ export class Chart {
     if (lines.length === 0) return [0, 1];
     const from = Math.min(...lines.map((line) => line.first));
     const to = Math.max(...lines.map((line) => line.last));
-    return [from, to > from ? to : from + 1];
+    return to > from ? [from, to] : [from - 1, from + 1]; // a single value lies in the middle
   }
 
   draw() {
