@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/data/images_in_memory.h"
 #include "lockstep/data/published_datasets.h"
 #include "lockstep/data/sequences.h"
 #include "lockstep/data/sources.h"

@@ -7,9 +7,11 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/memory_order.h"
+#include "lockstep/nn/kept_buffers.h"
 
 namespace lockstep::nn {
 namespace {
@@ -32,23 +34,6 @@ class InMode {
 
  private:
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> before_;
-};
-
-/// Restores buffers, such as running statistics, at its end.
-class KeptBuffers {
- public:
-  explicit KeptBuffers(const torch::nn::Module& module) {
-    for (const at::Tensor& buffer : module.buffers()) before_.emplace_back(buffer, buffer.clone());
-  }
-  ~KeptBuffers() {
-    const torch::NoGradGuard no_grad;
-    for (auto& [buffer, values] : before_) buffer.copy_(values);
-  }
-  KeptBuffers(const KeptBuffers&) = delete;
-  KeptBuffers& operator=(const KeptBuffers&) = delete;
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> before_;
 };
 
 // No random numbers are drawn here, because the initial weights come from the thread's generator.
@@ -99,6 +84,9 @@ bool writes_through_views(torch::nn::Module& module,
 
 Instance module_instance(std::shared_ptr<torch::nn::Module> module,
                          std::function<at::Tensor(const at::Tensor&)> forward, const NetworkInput& input) {
+  if (module == nullptr)
+    throw Error(ErrorCode::invalid_option, "the function that makes the network gave no module",
+                "return the module that it makes");
   if (input.time_steps > 0 || !gives_the_same(*module, forward, input) ||
       writes_through_views(*module, forward, input))
     return {std::move(module), std::move(forward)};

@@ -31,8 +31,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-nn::Instance make_instance(const TrainingSetup& setup) {
-  return trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
+nn::Instance another_instance(const TrainingSetup& setup, const nn::Instance& prototype) {
+  nn::Instance instance = trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
+  if (instance.module == prototype.module)
+    throw Error(
+        ErrorCode::invalid_option,
+        "the function that makes the network " + quote(setup.network.name()) + " gave the same module twice",
+        "make a new module in each call; each worker needs its own");
+  return instance;
 }
 
 }  // namespace
@@ -62,7 +68,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
            .optimizer = optimizer_,
            .norms = norms_,
            .prototype = prototype_,
-           .make_instance = [this] { return make_instance(setup_); },
+           .make_instance = [this] { return another_instance(setup_, prototype_); },
            .agree = [this] { return agree(); },
            .averaged_step = setup_.state.averaged_step,
            .last_step = setup_.more_passes ? setup_.plan.length.max_steps : setup_.plan.length.total_steps})),
@@ -351,7 +357,7 @@ void Training::report_step(const Worker& worker, const Score& score, const LossS
 Worker Training::make_worker(Share thread) {
   nn::Instance instance = prototype_;
   if (thread.rank != 0) {
-    instance = make_instance(setup_);
+    instance = another_instance(setup_, prototype_);
     weights_.alias(instance);
   }
   return {setup_,
@@ -362,7 +368,7 @@ Worker Training::make_worker(Share thread) {
 }
 
 std::unique_ptr<ShardRunner> Training::make_runner() {
-  nn::Instance instance = make_instance(setup_);
+  nn::Instance instance = another_instance(setup_, prototype_);
   weights_.alias(instance);
   return std::make_unique<ShardRunner>(std::move(instance), weights_, norms_, runner_options());
 }

@@ -7,7 +7,9 @@
 #include "lockstep/base/share.h"
 #include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/module_checks.h"
 #include "lockstep/train/options/normalization.h"
+#include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/planning/class_weights.h"
 #include "lockstep/train/planning/data_checks.h"
@@ -241,6 +243,9 @@ class Preparation {
     prepared_.network = std::move(choice.network);
     prepared_.prototype = std::move(choice.prototype);
     plan_.network = std::move(choice.plan);
+    if (prepared_.network.spec().is_null())
+      nn::check_module(plan_.network.name, prepared_.prototype, plan_.network.input,
+                       number_type(options_.precision));
     reasons_.channels_last = prepared_.prototype.channels_last;
   }
 

@@ -1,0 +1,88 @@
+#include <filesystem>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/data/images_in_memory.h"
+#include "lockstep/nn/module.h"
+#include "lockstep/train/run/fit.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::HasSubstr;
+
+struct OwnNetImpl : torch::nn::Module {
+  OwnNetImpl(const nn::NetworkInput& input, bool is_registered) {
+    hidden = torch::nn::Linear(input.height * input.width, 8);
+    if (is_registered) register_module("hidden", hidden);
+    out = register_module("out", torch::nn::Linear(8, input.classes));
+  }
+  at::Tensor forward(const at::Tensor& images) { return out(hidden(images.flatten(1)).relu()); }
+  torch::nn::Linear hidden{nullptr}, out{nullptr};
+};
+TORCH_MODULE(OwnNet);
+
+// 40 images of 4x4, dark and light ones in turn.
+data::Dataset dark_and_light() {
+  std::vector<uint8_t> pixels;
+  std::vector<int64_t> labels;
+  for (int64_t image = 0; image < 40; ++image) {
+    labels.push_back(image % 2);
+    for (int64_t pixel = 0; pixel < 16; ++pixel)
+      pixels.push_back(static_cast<uint8_t>(120 * (image % 2) + (image * 7 + pixel * 5) % 120));
+  }
+  return data::make_images({1, 4, 4}, {"dark", "light"}, pixels, labels);
+}
+
+class OwnModule : public testing::Test {
+ protected:
+  Result train(const nn::Network& network, int64_t workers, const char* name) const {
+    TrainingRequest request;
+    request.dataset = dark_and_light();
+    request.network = network;
+    Options options;
+    options.workers = workers;
+    options.mini_batch_size = 8;
+    options.max_epochs = 30;
+    options.learning_rate = 0.1;
+    options.output = (temporary_.path() / name).string();
+    return fit(request, options);
+  }
+  std::string why_not(const nn::Network& network, int64_t workers) const {
+    try {
+      train(network, workers, "refused");
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  }
+
+  const lockstep::test::TemporaryFolder temporary_{};
+};
+
+TEST_F(OwnModule, LearnsImagesOfTheProgramWithAnyNumberOfWorkers) {
+  const auto network = nn::network("own", [](const nn::NetworkInput& input) { return OwnNet(input, true); });
+  const Result one = train(network, 1, "one"), three = train(network, 3, "three");
+  EXPECT_EQ(one.accuracy, 1);
+  EXPECT_EQ(read_file(one.weights, 1 << 20), read_file(three.weights, 1 << 20));
+}
+
+TEST_F(OwnModule, ThatForgetsToRegisterALayerLeavesNoRunFolder) {
+  const auto network = nn::network("own", [](const nn::NetworkInput& input) { return OwnNet(input, false); });
+  EXPECT_THAT(why_not(network, 1), HasSubstr("is not registered"));
+  EXPECT_FALSE(std::filesystem::exists(temporary_.path() / "refused"));
+}
+
+TEST_F(OwnModule, ThatIsMadeOnceIsNotForSeveralWorkers) {
+  const OwnNet made(nn::NetworkInput{.channels = 1, .height = 4, .width = 4, .classes = 2}, true);
+  const auto network = nn::network("own", [made](const nn::NetworkInput&) { return made; });
+  EXPECT_THAT(why_not(network, 2), HasSubstr("gave the same module twice"));
+}
+
+}  // namespace
+}  // namespace lockstep::train
