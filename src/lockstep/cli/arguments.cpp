@@ -104,7 +104,8 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   const std::string hint = usage_line(verb);
   if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
     const std::string& next = wanted[words.size()];
-    const bool is_literal = next.front() >= 'a' && next.front() <= 'z';  // the name of a cloud, no placeholder
+    const bool is_literal =
+        next.front() >= 'a' && next.front() <= 'z';  // the name of a cloud, no placeholder
     throw Error(ErrorCode::invalid_option,
                 "lockstep " + verb.name + (is_literal ? " needs the word " : " needs a ") + next, hint);
   }
