@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A disk that fills up during training: one clear error, the last checkpoint intact, and the same bits after space is
-freed."""
+freed. A full disk of jobs: they can be read, cancelled and deleted, and no result is lost."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs
+from job_commands import Jobs
 
 INSIDE = "--inside"
 
@@ -50,7 +51,30 @@ def inside(folder):
     printed = runs.train(train, output, "--resume", "--workers", "1")
     assert "continuing after step 1" in printed, printed
     assert runs.weights(output) == runs.weights(folder / "whole"), "other weights than a run whose disk was never full"
+    full_of_jobs(folder / "jobs-disk")
     print("all as expected")
+
+
+def full_of_jobs(disk):
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], check=True)
+    with Jobs(disk) as jobs:
+        good = jobs.batch("--", "sh", "-c", "echo good")
+        assert jobs.wait_until(good, "ended")["status"] == 0
+        fills = ["--", "sh", "-c", "sleep 1; head -c 5000000 /dev/zero; exit 0"]
+        cancelled = jobs.batch(*fills)
+        runs.wait_for(lambda: "waits for space" in jobs.show(cancelled).get("reason", ""))
+        assert {job: view["state"] for job, view in jobs.list().items()} == {good: "ended", cancelled: "running"}
+        assert jobs.run("job", "diary", good) == "good\n"
+        assert "cancelled" in jobs.run("job", "cancel", cancelled)
+        assert jobs.show(cancelled)["state"] == "cancelled" and not list(jobs.root.rglob("*.part"))
+        jobs.run("job", "delete", cancelled)
+
+        ends = jobs.batch(*fills)
+        runs.wait_for(lambda: "waits for space" in jobs.show(ends).get("reason", ""))
+        (jobs.root / ends / "attempt-1" / "diary").unlink()
+        view = jobs.wait_until(ends, "ended")
+        assert view["status"] == 0 and view["reason"] == "", view
 
 
 def main():

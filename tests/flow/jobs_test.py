@@ -199,6 +199,21 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.jobs.wait_for_all()
         self.assertEqual(self.jobs.run("job", "diary", "nets-1"), "one word\n")
 
+    def test_what_a_job_cannot_be_is_refused(self):
+        self.assertIn("whose bytes are not UTF-8",
+                      self.jobs.run("batch", "--", "cat", "lat\udce9.txt", status=2, errors="replace"))
+        self.assertIn("the first word of the command is empty", self.jobs.run("batch", "--", "", status=2))
+        self.assertIn("'-', '_' and '.'", self.jobs.run("batch", "--name", "../../x", "--", "true", status=2))
+        self.assertIn("the number of a job", self.jobs.run("batch", "--name", "3", "--", "true", status=2))
+        self.assertEqual(self.jobs.list(), {})
+
+    def test_more_than_the_machine_has_is_a_warning(self):
+        process = self.jobs.start("batch", "--workers", "99", "--memory", "99999G", "--", "true")
+        printed, errors = process.communicate()
+        self.assertEqual((printed, process.returncode), ("job 1\n", 0))
+        self.assertIn("asks for 99 workers, and the queue of this machine has 2", errors)
+        self.assertIn("of memory, and the queue", errors)
+
     def test_a_damaged_job_keeps_nobody_waiting(self):
         self.jobs.batch("--workers", "2", "--", "sleep", "1")
         damaged = self.jobs.batch("--", "true")

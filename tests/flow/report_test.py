@@ -5,6 +5,7 @@ its files are called."""
 import base64
 import html.parser
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -153,6 +154,16 @@ class Report(runs.TestFolders, unittest.TestCase):
         self.assertEqual(len(page.of("svg")), 1)
         self.assertIn("is not a run folder", runs.run("report", self.digits, status=1))
         self.assertIn("nowhere", runs.run("report", run, self.folder / "nowhere", status=1))
+
+    def test_a_run_that_saw_its_data_from_another_folder(self):
+        there, here = self.folder / "there", self.folder / "here"
+        there.mkdir()
+        here.mkdir()
+        data = os.path.relpath(self.digits, there)
+        runs.run("train", data, *runs.SMALL, "--max-steps", "3", "--output", "run", folder=there)
+        shutil.move(there / "run", here / "run")
+        self.assertNotIn("cannot show", runs.run("report", "run", folder=here))
+        self.assertNotIn("cannot show", runs.run("report", "here/run", folder=self.folder))
 
     def test_sequences_have_a_table_of_mistakes(self):
         data, run = self.folder / "waves.ts", self.folder / "waves run"

@@ -5,9 +5,12 @@
 namespace lockstep::describe_detail {
 namespace {
 
+// A text from JSON has its quotes already.
 [[noreturn]] void bad_value(std::string_view name, std::string_view value, const std::string& wanted) {
-  throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " cannot be \"" +
-                                             std::string(value) + "\": it must be " + wanted);
+  const std::string shown =
+      value.size() > 1 && value.starts_with('"') && value.ends_with('"') ? std::string(value) : quote(value);
+  throw Error(ErrorCode::invalid_option,
+              "option --" + std::string(name) + " cannot be " + shown + ": it must be " + wanted);
 }
 
 // Without an exponent: 10000000, not 1e+07. The greatest int64_t has no double of its own.

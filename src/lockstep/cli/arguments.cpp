@@ -103,8 +103,11 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
       !wanted.empty() && (wanted.back().ends_with("...") || wanted.back().ends_with("...]"));
   const std::string hint = usage_line(verb);
   if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
-    throw Error(ErrorCode::invalid_option, "lockstep " + verb.name + " needs a " + wanted[words.size()],
-                hint);
+    const std::string& next = wanted[words.size()];
+    const bool is_literal =
+        next.front() >= 'a' && next.front() <= 'z';  // the name of a cloud, no placeholder
+    throw Error(ErrorCode::invalid_option,
+                "lockstep " + verb.name + (is_literal ? " needs the word " : " needs a ") + next, hint);
   }
   if (words.size() > wanted.size() && !open_end) {
     const std::string name = name_without_quotes(words);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <optional>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -92,6 +93,34 @@ int64_t bytes_in(const std::string& text) {
   return *bytes;
 }
 
+// JSON holds no other texts: the command would get other words than these.
+void check_texts(const JobSpec& spec) {
+  const auto check = [](const std::string& text, const std::string& what) {
+    if (!is_utf8(text))
+      throw Error(ErrorCode::invalid_option,
+                  "a job cannot keep " + what + " " + quote(text) + ", whose bytes are not UTF-8",
+                  "rename the file or folder");
+  };
+  for (const std::string& word : spec.command) check(word, "the word");
+  check(spec.working_folder, "the working folder");
+  check(spec.run_folder, "the folder of the run");
+  for (const auto& [words, what] :
+       {std::pair{&spec.paths, "the folder"}, {&spec.shipped, "the file"}, {&spec.fetch, "the pattern"}})
+    for (const std::string& word : *words) check(word, what);
+}
+
+void check_job_name(const std::string& name) {
+  if (name.empty()) return;
+  const bool good = name.front() != '.' && name.front() != '-' &&
+                    std::all_of(name.begin(), name.end(), [](unsigned char c) {
+                      return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+                    });
+  if (good && !parse_number<int64_t>(name)) return;
+  throw Error(ErrorCode::invalid_option, "a job cannot have the name " + quote(printable(name)),
+              good ? "a number alone is the number of a job; use letters too"
+                   : "use letters, digits, '-', '_' and '.'");
+}
+
 // Lists of files and folders, as seen from here.
 std::vector<std::string> whole_paths(const std::vector<std::string>& names, const char* option,
                                      bool folders) {
@@ -111,6 +140,7 @@ std::vector<std::string> whole_paths(const std::vector<std::string>& names, cons
 Batch batch_of(const Call& call) {
   Batch batch{.choice = settings_of<BatchChoice>(call), .profile = {}, .root = jobs::jobs_folder()};
   const BatchChoice& choice = batch.choice;
+  check_job_name(choice.name);
   batch.profile = cluster::Profiles::of_user().find(choice.profile);
   cluster::Profile& profile = batch.profile.profile;
   if (choice.workers > 0) profile.workers = choice.workers;
@@ -176,6 +206,9 @@ int64_t workers_of(const Batch& batch, const CommandWords& command) {
 
 JobPaths make_one(const Batch& batch, const std::vector<std::string>& words, const std::string& wanted_name) {
   const bool is_local = batch.spec.scheduler == "local";
+  if (words.front().empty())
+    throw Error(ErrorCode::invalid_option, "the first word of the command is empty",
+                "usage: lockstep batch [options] -- COMMAND");
   const CommandWords command =
       read_command_words(words, is_local ? runner_program().front() : batch.profile.profile.program);
   if (is_local && !command.is_ours) check_program(batch, command.words.front());
@@ -190,6 +223,7 @@ JobPaths make_one(const Batch& batch, const std::vector<std::string>& words, con
   }
   if (command.trains)
     spec.run_folder = command.output.empty() ? "run" : fs::absolute(command.output).string();
+  check_texts(spec);
   const jobs::Fill fill = [&](const JobPaths& hidden) {
     jobs::write_variables(hidden, batch.surroundings);
     if (!is_local) jobs::write_file_quick(hidden.profile(), to_json(batch.profile.profile).dump(2) + "\n");
@@ -220,6 +254,17 @@ std::vector<std::vector<std::string>> commands_in(const std::string& file) {
   return commands;
 }
 
+void warn_of_size(const std::string& id, const JobSpec& spec, const jobs::QueueLimits& limits,
+                  Console& console) {
+  const auto warn = [&](const std::string& asked, const std::string& there) {
+    console.note("warning: job " + id + " asks for " + asked + ", and the queue of this machine has " +
+                 there + "; it runs when nothing else does\n");
+  };
+  if (spec.workers > limits.workers)
+    warn(with_commas(spec.workers) + " workers", with_commas(limits.workers));
+  if (spec.memory > limits.memory) warn(as_bytes(spec.memory) + " of memory", as_bytes(limits.memory));
+}
+
 }  // namespace
 
 std::vector<FieldInfo> batch_fields() { return fields_of<BatchChoice>(); }
@@ -247,7 +292,14 @@ void submit_batch(const Call& call, const Submitted& submitted) {
 }
 
 int run_batch(const Call& call, Console& console) {
-  submit_batch(call, [&](const JobPaths& job) { console.print("job " + jobs::shown_id(job) + "\n"); });
+  std::optional<jobs::QueueLimits> limits;
+  submit_batch(call, [&](const JobPaths& job) {
+    console.print("job " + jobs::shown_id(job) + "\n");
+    const JobSpec spec = jobs::read_spec(job);
+    if (spec.scheduler != "local") return;
+    if (!limits) limits = jobs::LocalQueue(job.folder.parent_path()).limits();
+    warn_of_size(jobs::shown_id(job), spec, *limits, console);
+  });
   return 0;
 }
 

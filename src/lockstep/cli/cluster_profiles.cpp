@@ -96,7 +96,11 @@ std::vector<FieldInfo> cluster_import_fields() { return fields_of<ImportChoice>(
 std::vector<FieldInfo> cluster_discover_fields() { return fields_of<DiscoverChoice>(); }
 
 int run_cluster_list(const Call& call, Console& console) {
-  const std::vector<NamedProfile> all = Profiles::of_user().list();
+  std::vector<NamedProfile> all = Profiles::of_user().list();
+  for (const NamedProfile& one : all) {
+    if (!one.damage.empty()) console.note("warning: " + printable(one.damage) + "\n");
+  }
+  std::erase_if(all, [](const NamedProfile& one) { return !one.damage.empty(); });
   if (settings_of<JsonOutput>(call).json) {
     Json list = Json::array();
     for (const NamedProfile& one : all) list.push_back(json_of(one));

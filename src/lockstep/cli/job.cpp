@@ -117,7 +117,7 @@ std::vector<FieldInfo> queue_run_fields() { return fields_of<QueueChoice>(); }
 
 int run_job_show(const Call& call, Console& console) {
   const JobPaths paths = jobs_of(call).front();
-  wake_local_queue(paths.folder.parent_path());
+  look_at_local_queue(paths.folder.parent_path(), console);
   const JobView view = job_now(paths, console);
   const jobs::JobStore store(paths, view.attempt);
   const auto values = store.values();
@@ -157,7 +157,7 @@ int run_job_wait(const Call& call, Console& console) {
       constexpr int kTimedOut = 124;  // as timeout(1)
       if (timeout > 0 && seconds_since(start) > timeout) return kTimedOut;
       if (seconds_since(start) > woken + kSecondsBetweenWakes) {
-        wake_local_queue(paths.folder.parent_path());
+        look_at_local_queue(paths.folder.parent_path(), console);
         woken = seconds_since(start);
       }
       never.wait_for(lock, signals.token(), kJobInterval, [] { return false; });

@@ -217,9 +217,9 @@ std::string closing_words(const JobView& view) {
   return "job " + view.id + ": " + state_word(view) + (view.reason.empty() ? "" : ": " + view.reason) + "\n";
 }
 
-JobPaths job_of(const Call& call) {
+JobPaths job_of(const Call& call, Console& console) {
   JobPaths paths = jobs::find_job(jobs::jobs_folder(), call.words.front());
-  wake_local_queue(paths.folder.parent_path());
+  look_at_local_queue(paths.folder.parent_path(), console);
   return paths;
 }
 
@@ -239,7 +239,7 @@ std::vector<FieldInfo> job_attach_fields() { return fields_of<AttachChoice>(); }
 
 int run_job_diary(const Call& call, Console& console) {
   const auto choice = settings_of<DiaryChoice>(call);
-  const JobPaths paths = job_of(call);
+  const JobPaths paths = job_of(call, console);
   if (choice.follow) return follow_diary(paths, choice.rank, console);
   const int64_t newest = jobs::newest_attempt(paths), attempt = choice.attempt > 0 ? choice.attempt : newest;
   if (attempt > newest)
@@ -257,7 +257,7 @@ int run_job_diary(const Call& call, Console& console) {
 
 int run_job_fetch(const Call& call, Console& console) {
   const bool checkpoints = settings_of<FetchChoice>(call).checkpoints;
-  const JobPaths paths = job_of(call);
+  const JobPaths paths = job_of(call, console);
   const JobView view = job_now(paths, console);
   const fs::path to = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + paths.id());
   if (view.attempt == 0)
@@ -306,7 +306,7 @@ Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Cons
 }
 
 int run_job_attach(const Call& call, Console& console) {
-  const JobPaths paths = job_of(call);
+  const JobPaths paths = job_of(call, console);
   const JobView view = job_now(paths, console);
   if (!view.run_folder.empty()) {
     const Attached end =

@@ -35,6 +35,15 @@ void wake_local_queue(const fs::path& root) {
   queue.wake(runner_program());
 }
 
+void look_at_local_queue(const fs::path& root, Console& console) {
+  try {
+    wake_local_queue(root);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    console.note("warning: the queue of this machine starts no jobs: " + printable(error.message()) + "\n");
+  }
+}
+
 void add_standings(std::vector<JobView>& views, Console& console) {
   for (const std::string& failure : cluster::add_standings(views))
     console.note("warning: " + printable(failure) + "\n");

@@ -16,6 +16,9 @@ std::vector<std::string> runner_program();
 /// Lets jobs of this machine start that may, and settles those whose processes are gone.
 void wake_local_queue(const std::filesystem::path& root);
 
+/// The same for a command that only reads: where the queue cannot be written it warns.
+void look_at_local_queue(const std::filesystem::path& root, Console& console);
+
 /// Puts in what schedulers know of jobs that are not over. A scheduler that cannot be reached is a warning.
 void add_standings(std::vector<jobs::JobView>& views, Console& console);
 

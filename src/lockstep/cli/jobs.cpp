@@ -95,7 +95,7 @@ std::string count_of_jobs(const std::vector<JobView>& views) {
 std::vector<JobView> read_jobs(const std::filesystem::path& root, const JobsChoice& choice,
                                Console& console) {
   if (!std::filesystem::is_directory(root)) return {};
-  wake_local_queue(root);
+  look_at_local_queue(root, console);
   std::vector<JobView> views = jobs::list_jobs(root);
   add_standings(views, console);
   std::erase_if(

@@ -30,6 +30,13 @@
 namespace lockstep::cli {
 namespace {
 
+// ssh ends its own lines with "\r\n".
+std::string first_words(const std::string& errors) {
+  std::string line = first_line(errors);
+  if (line.ends_with('\r')) line.pop_back();
+  return printable(line);
+}
+
 namespace fs = std::filesystem;
 using cluster::NamedProfile;
 using cluster::Profiles;
@@ -280,8 +287,7 @@ RelayedJob submit_there(const NamedProfile& found, const Call& batch) {
   for (const std::string& line : split(with_profile_name(end.output, found.name), '\n')) {
     if (end.status == 0 && line.starts_with(kJob)) return {found, line.substr(kJob.size())};
   }
-  throw Error(ErrorCode::cluster,
-              found.profile.login + " did not take the job: " + printable(first_line(end.errors)),
+  throw Error(ErrorCode::cluster, found.profile.login + " did not take the job: " + first_words(end.errors),
               "lockstep cluster validate " + found.name + " tries the profile");
 }
 
@@ -327,6 +333,7 @@ bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::v
 std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console) {
   std::vector<RelayedJobs> lists;
   for (const NamedProfile& found : Profiles::of_user().list()) {
+    if (!found.damage.empty()) console.note("warning: " + printable(found.damage) + "\n");
     if (found.profile.login.empty()) continue;
     // A login node with the same home has this profile, too.
     std::vector<std::string> words = program_there(found, {"jobs", "--here"});
@@ -339,8 +346,8 @@ std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, C
     if (end.status == 0) {
       lists.push_back({found, end.output});
     } else {
-      console.note("warning: the jobs of " + found.name +
-                   " are not shown: " + printable(first_line(end.errors)) + "\n");
+      console.note("warning: the jobs of " + found.name + " are not shown: " + first_words(end.errors) +
+                   "\n");
     }
   }
   return lists;

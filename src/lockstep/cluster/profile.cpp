@@ -53,6 +53,35 @@ void check_plain(const std::string& key, const std::string& value) {
     refuse(key, value, "it has a character that no such name has", "remove blanks, quotes and signs");
 }
 
+// As sbatch takes it: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]].
+bool is_time(const std::string& time) {
+  const std::string low = lower(time);
+  if (time.empty() || low == "unlimited" || low == "infinite") return true;
+  constexpr size_t kMostDigits = 8;
+  const size_t dash = time.find('-');
+  const bool has_days = dash != std::string::npos;
+  std::vector<std::string> parts = split(has_days ? time.substr(dash + 1) : time, ':');
+  if (parts.size() > 3) return false;
+  for (size_t i = has_days ? 0 : 1; i < parts.size(); ++i) {
+    const int64_t most = has_days && i == 0 ? 23 : 59;
+    if (parse_number<int64_t>(parts[i]).value_or(most + 1) > most) return false;
+  }
+  if (has_days) parts.push_back(time.substr(0, dash));
+  return std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+    return !part.empty() && part.size() <= kMostDigits &&
+           part.find_first_not_of("0123456789") == std::string::npos;
+  });
+}
+
+// A number of megabytes, or with a unit; the queue of this machine takes fractions too.
+bool is_memory(const Profile& profile) {
+  std::string text = lower(profile.memory);
+  if (text.empty() || (profile.scheduler == kLocal && parse_bytes(text))) return true;
+  if (text.back() == 'b') text.pop_back();
+  if (!text.empty() && std::string_view("kmgt").find(text.back()) != std::string_view::npos) text.pop_back();
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 // "ssh-ed25519 AAAA...", which is put into an option of ssh.
 void check_host_key(const std::string& key) {
   const auto has_only = [](std::string_view text, std::string_view signs) {
@@ -131,24 +160,47 @@ std::vector<NamedProfile> Profiles::list() const {
   files.erase(kLocal);
   const std::string chosen = default_name();
   std::vector<NamedProfile> profiles{{.name = kLocal, .is_default = chosen == kLocal}};
-  for (const auto& [name, file] : files)
-    profiles.push_back(
-        {.name = name, .profile = read_profile(file), .file = file, .is_default = name == chosen});
+  for (const auto& [name, file] : files) {
+    NamedProfile& found =
+        profiles.emplace_back(NamedProfile{.name = name, .file = file, .is_default = name == chosen});
+    try {
+      found.profile = read_profile(file);
+    } catch (const Error& error) {
+      found.damage = error.message().find(file.string()) == std::string::npos
+                         ? quote(file.string()) + ": " + error.message()
+                         : error.message();
+    }
+  }
   return profiles;
 }
 
 NamedProfile Profiles::find(const std::string& name) const {
-  const std::string wanted = name.empty() ? default_name() : name;
+  NamedProfile found = name.empty() ? find_default() : locate(name);
+  if (!found.file.empty()) found.profile = read_profile(found.file);
+  return found;
+}
+
+NamedProfile Profiles::find_default() const {
+  const std::string name = default_name();
+  try {
+    return locate(name);
+  } catch (const Error&) {
+    throw Error(
+        ErrorCode::not_found,
+        "the default profile is " + quote(printable(name)) + " in " + quote(default_file(own_).string()) +
+            ", and there is no such profile",
+        "lockstep cluster default local chooses this machine; lockstep cluster list lists the others");
+  }
+}
+
+// Without the values in the file.
+NamedProfile Profiles::locate(const std::string& wanted) const {
   if (wanted == kLocal) return {.name = kLocal, .is_default = default_name() == kLocal};
   check_name(wanted);
   std::vector<std::string> names{kLocal};
   for (const fs::path& folder : {project_, own_}) {
     for (const auto& [known, file] : files_in(folder)) {
-      if (known == wanted)
-        return {.name = wanted,
-                .profile = read_profile(file),
-                .file = file,
-                .is_default = wanted == default_name()};
+      if (known == wanted) return {.name = wanted, .file = file, .is_default = wanted == default_name()};
       names.push_back(known);
     }
   }
@@ -181,7 +233,7 @@ fs::path Profiles::save(const std::string& name, const Profile& profile) const {
 }
 
 void Profiles::remove(const std::string& name) const {
-  const NamedProfile found = find(name);
+  const NamedProfile found = locate(name);
   if (found.file.parent_path() != own_)
     throw Error(ErrorCode::invalid_option, "the profile " + quote(name) + " is not one of the user's",
                 found.file.empty() ? "it is always there" : "remove the file " + quote(found.file.string()));
@@ -194,14 +246,20 @@ void Profiles::remove(const std::string& name) const {
 Profile read_profile(const fs::path& file) {
   Profile profile;
   const std::string where = quote(file.string());
+  constexpr const char* kHint =
+      "write it like {\"scheduler\": \"slurm\", \"partition\": \"gpu\", \"nodes\": 2}";
   try {
-    read_json(parse_json(read_file(file, kMostProfileBytes)), profile, where);
+    const Json json = parse_json(read_file(file, kMostProfileBytes));
+    if (!json.is_object())
+      throw Error(ErrorCode::corrupt_data, "cannot read the profile " + where + ": it is not a JSON object",
+                  kHint);
+    read_json(json, profile, where);
     with_context([&] { return "while reading " + where; }, [&] { check_profile(profile); });
   } catch (const JsonError& error) {
     throw Error(ErrorCode::corrupt_data,
                 "cannot read the profile " + where + ": " +
                     (error.byte > 0 ? "not valid JSON at byte " + std::to_string(error.byte) : error.what()),
-                "write it like {\"scheduler\": \"slurm\", \"partition\": \"gpu\", \"nodes\": 2}");
+                kHint);
   }
   return profile;
 }
@@ -223,6 +281,11 @@ void check_profile(const Profile& profile) {
                                    {"job-folder", &profile.job_folder},
                                    {"network-interface", &profile.network_interface}})
     check_plain(key, *value);
+  if (!is_time(profile.time))
+    refuse("time", profile.time, "it is no time",
+           "write minutes, minutes:seconds, hours:minutes:seconds or days-hours:minutes:seconds");
+  if (!is_memory(profile))
+    refuse("memory", profile.memory, "it is no size", "give a size such as 16G or 500M");
   if (profile.program.empty())
     refuse("program", "", "it is the program lockstep on the cluster", "remove the key");
   for (const auto& [key, values] :

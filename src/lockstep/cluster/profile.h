@@ -88,6 +88,7 @@ struct NamedProfile {
   Profile profile{};
   std::filesystem::path file{};  ///< empty for `local`
   bool is_default = false;
+  std::string damage{};  ///< why the file cannot be read, in a list; empty: it can
 };
 
 /// The files of profiles, as one user in one project sees them. Reads them at each call.
@@ -99,7 +100,8 @@ class Profiles {
   /// For this user in the working folder.
   static Profiles of_user();
 
-  /// `local` first, then by name. One in the project hides one of the user's.
+  /// `local` first, then by name. One in the project hides one of the user's. A file that cannot be read has
+  /// its place with the reason.
   std::vector<NamedProfile> list() const;
   /// Empty: the default. Throws not_found with the names that there are, corrupt_data for a bad file.
   NamedProfile find(const std::string& name) const;
@@ -109,10 +111,13 @@ class Profiles {
   /// Writes the user's file. Throws invalid_option for a name that is no file's or a profile that cannot be
   /// used.
   std::filesystem::path save(const std::string& name, const Profile& profile) const;
-  /// Removes the user's file.
+  /// Removes the user's file, also one that cannot be read.
   void remove(const std::string& name) const;
 
  private:
+  NamedProfile locate(const std::string& name) const;
+  NamedProfile find_default() const;
+
   std::filesystem::path own_;
   std::filesystem::path project_;  ///< the folder of profiles; empty: none
 };

@@ -78,6 +78,39 @@ TEST_F(ProfilesTest, ErrorsNameFileAndReason) {
   EXPECT_THAT(message_of([&] { profiles().save("local", {}); }), HasSubstr("always there"));
 }
 
+TEST_F(ProfilesTest, ADamagedFileHidesNoOtherAndCanBeRemoved) {
+  profiles().save("good", {.scheduler = "slurm"});
+  write_file_atomic(folder_ / "own" / "bad.json", "{broken");
+  const auto all = profiles().list();
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_THAT(all[1].damage, HasSubstr("bad.json"));
+  EXPECT_EQ(all[2].damage, "");
+  write_file_atomic(folder_ / "own" / "bad.json", "[]");
+  EXPECT_THAT(message_of([&] { profiles().find("bad"); }), HasSubstr("it is not a JSON object"));
+  profiles().remove("bad");
+  EXPECT_EQ(profiles().list().size(), 2U);
+}
+
+TEST_F(ProfilesTest, AMissingDefaultNamesItsFile) {
+  profiles().save("good", {.scheduler = "slurm"});
+  write_file_atomic(folder_ / "default-cluster", "gone\n");
+  const std::string message = message_of([&] { profiles().find(""); });
+  EXPECT_THAT(message, testing::AllOf(HasSubstr("default-cluster"), HasSubstr("\"gone\""),
+                                      HasSubstr("lockstep cluster default local")));
+}
+
+TEST(CheckProfile, KnowsTheTimesAndSizesOfSlurm) {
+  for (const char* time : {"30", "90:00", "1:30:00", "2-3", "2-3:04", "2-3:04:05", "UNLIMITED"})
+    EXPECT_NO_THROW(check_profile({.scheduler = "slurm", .time = time})) << time;
+  for (const char* time : {"abc", "1:99:99", "1:2:3:4", "1-", "-1", "1h", "1:", "2-30"})
+    EXPECT_THROW(check_profile({.scheduler = "slurm", .time = time}), Error) << time;
+  for (const char* memory : {"0", "4096", "16G", "500m", "1T", "16GB"})
+    EXPECT_NO_THROW(check_profile({.scheduler = "slurm", .memory = memory})) << memory;
+  for (const char* memory : {"lots", "G", "16X", "-1", "1.5G"})
+    EXPECT_THROW(check_profile({.scheduler = "slurm", .memory = memory}), Error) << memory;
+  EXPECT_NO_THROW(check_profile({.memory = "1.5G"}));
+}
+
 TEST(CheckProfile, RefusesWhatAScriptOrACommandLineWouldTakeForSomethingElse) {
   const auto refused = [](Profile profile) { return message_of([&] { check_profile(profile); }); };
   EXPECT_THAT(refused({.scheduler = "slurmm"}), HasSubstr("did you mean slurm?"));

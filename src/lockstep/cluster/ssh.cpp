@@ -55,6 +55,9 @@ std::vector<std::string> ssh_words(const SshCommand& command) {
 
 void throw_ssh_error(const std::string& login, const std::string& errors) {
   std::vector<std::string> lines = split(errors, '\n');
+  for (std::string& line : lines) {
+    if (line.ends_with('\r')) line.pop_back();  // ssh ends its own lines so
+  }
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
   const std::string why = lines.empty() ? "ssh said nothing" : printable(lines.back());
   std::string hint = "try it by hand: ssh " + login;

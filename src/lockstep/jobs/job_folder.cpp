@@ -70,10 +70,15 @@ std::string path_list(const JobPaths& paths, const JobSpec& spec, const char* be
 void write_file_quick(const fs::path& path, std::string_view bytes) {
   fs::path neighbour = path;
   neighbour += "." + std::to_string(::gettid()) + ".part";  // of this thread alone
-  OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
-  file.write(bytes);
-  file.close();
-  rename_path(neighbour, path);
+  try {
+    OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
+    file.write(bytes);
+    file.close();
+    rename_path(neighbour, path);
+  } catch (...) {
+    ::unlink(neighbour.c_str());
+    throw;
+  }
 }
 
 fs::path jobs_folder() {
@@ -130,7 +135,12 @@ int64_t newest_attempt(const JobPaths& paths) {
 int64_t begin_attempt(const JobPaths& paths) {
   for (int64_t attempt = newest_attempt(paths) + 1;; ++attempt) {
     if (::mkdir(paths.attempt_folder(attempt).c_str(), 0755) == 0) {
-      write_file_quick(paths.attempt(), std::to_string(attempt) + "\n");
+      try {
+        write_file_quick(paths.attempt(), std::to_string(attempt) + "\n");
+      } catch (...) {
+        ::rmdir(paths.attempt_folder(attempt).c_str());  // each start would leave one while the disk is full
+        throw;
+      }
       return attempt;
     }
     if (errno != EEXIST) throw errno_error(errno, "create", paths.attempt_folder(attempt).string());
@@ -157,7 +167,11 @@ void forget_result(const JobPaths& paths) {
     throw errno_error(errno, "remove", paths.result().string());
 }
 
-void mark_cancelled(const JobPaths& paths) { write_file_quick(paths.cancelled(), "cancelled\n"); }
+// An empty file can be made on a full disk too.
+void mark_cancelled(const JobPaths& paths) {
+  const Descriptor made(::open(paths.cancelled().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!made) throw errno_error(errno, "create", paths.cancelled().string());
+}
 
 bool is_marked_cancelled(const JobPaths& paths) { return ::access(paths.cancelled().c_str(), F_OK) == 0; }
 

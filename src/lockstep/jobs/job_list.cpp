@@ -86,6 +86,14 @@ void add_values(const JobPaths& paths, JobView& view) {
     view.seconds_left = *view.seconds * (1 - *view.progress) / *view.progress;
 }
 
+// See run_local_attempt.
+bool waits_for_space(const JobPaths& paths, const std::optional<Started>& started) {
+  constexpr std::uintmax_t kEnough = 65'536;  // bytes
+  std::error_code failed;
+  const fs::space_info space = fs::space(paths.folder, failed);
+  return !failed && space.available < kEnough && (!started || record::is_there(started->command) == false);
+}
+
 void add_state(const JobPaths& paths, const JobSpec& spec, JobView& view) {
   const StateOfJob found = state_of(paths, spec);
   view.state = found.state;
@@ -100,10 +108,13 @@ void add_state(const JobPaths& paths, const JobSpec& spec, JobView& view) {
     if (found.result) view.ended = result->ended;
     if (result->step >= 0) view.step = result->step;
   } else if (found.attempt > 0) {
-    if (const auto started = read_started(paths, found.attempt)) {
+    const auto started = read_started(paths, found.attempt);
+    if (started) {
       view.started = started->time;
       view.seconds = std::max(0.0, now_seconds() - started->time);
     }
+    if (found.state == JobState::running && spec.scheduler == "local" && waits_for_space(paths, started))
+      view.reason = "its command has ended; its result waits for space on the disk";
   }
   if (found.state == JobState::queued && found.attempt == 0 && !spec.after.empty())
     view.reason = "after job " + join(spec.after, ", ");

@@ -22,6 +22,11 @@ StateOfJob state_of(const JobPaths& paths, const JobSpec& spec) {
     found.state = state_after(found.result->end);
     return found;
   }
+  // On a full disk the mark is all that tells of the end.
+  if (is_local && !held && is_marked_cancelled(paths)) {
+    found.state = JobState::cancelled;
+    return found;
+  }
   if (found.attempt == 0) return found;
   found.previous = read_attempt(paths, found.attempt);
   if (found.previous) return found;

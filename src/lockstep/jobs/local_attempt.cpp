@@ -5,11 +5,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -81,7 +83,16 @@ class Command {
                                       .lifetime = launch::Lifetime::detached});
     const Started started{
         .runner = record::this_process(), .command = record::identity_of(process_), .time = now_seconds()};
-    write_file_quick(paths_.started(begun.attempt), to_json(started).dump() + "\n");
+    try {
+      write_file_quick(paths_.started(begun.attempt), to_json(started).dump() + "\n");
+    } catch (...) {
+      // Nobody would wait for it. It may not have made its group yet.
+      while (!launch::try_wait_for_end(process_)) {
+        launch::signal_group(process_, SIGKILL);
+        std::this_thread::sleep_for(kLookInterval);
+      }
+      throw;
+    }
   }
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -174,6 +185,29 @@ void bound(const BegunAttempt& begun, AttemptResult& result) {
       begun.spec.run_folder.empty() ? "; it was killed too often" : "; three attempts made no step";
 }
 
+bool is_disk_full(const Error& error) {
+  return error.message().ends_with(std::strerror(ENOSPC)) || error.message().ends_with(std::strerror(EDQUOT));
+}
+
+// While the disk is full it tries again, until the job is cancelled or deleted or this process is asked to
+// end; returns the signal that asked, else 0. Its lock says meanwhile that the job is not over.
+int write_end(const JobPaths& paths, const AttemptResult& result) {
+  constexpr timespec kBetweenWrites{.tv_sec = 1, .tv_nsec = 0};
+  const sigset_t signals = watched_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  while (true) {
+    try {
+      end_attempt(paths, result);
+      return 0;
+    } catch (const Error& error) {
+      if (!is_disk_full(error)) throw;
+      if (is_marked_cancelled(paths) || ::access(paths.spec().c_str(), F_OK) != 0) return 0;
+    }
+    const int signal = ::sigtimedwait(&signals, nullptr, &kBetweenWrites);
+    if (signal > 0 && signal != SIGCHLD) return signal;
+  }
+}
+
 }  // namespace
 
 std::optional<Started> read_started(const JobPaths& paths, int64_t attempt) {
@@ -209,7 +243,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   }
   bound(begun, result);
   result.ended = now_seconds();
-  end_attempt(begun.paths, result);
+  if (const int asked = write_end(begun.paths, result); asked != 0) signal = asked;
   if (::chdir("/") != 0) return signal == 0;  // so that the folder can be removed
   return signal == 0;
 }

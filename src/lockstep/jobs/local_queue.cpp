@@ -105,8 +105,7 @@ class LocalQueue::Moment {
         used_.memory += memory;
         continue;
       }
-      if (is_present(paths.spec())) settle(paths);
-      ::unlink(running(paths).c_str());
+      if (!is_present(paths.spec()) || try_settle(paths)) ::unlink(running(paths).c_str());
     }
   }
 
@@ -118,6 +117,10 @@ class LocalQueue::Moment {
       const JobPaths paths{queue_.root_ / id_in(entry)};
       if (!is_present(paths.spec()) || is_present(paths.result())) {
         ::unlink((queue_.folder_ / "waiting" / entry).c_str());
+        continue;
+      }
+      if (is_marked_cancelled(paths)) {
+        if (try_settle(paths)) ::unlink((queue_.folder_ / "waiting" / entry).c_str());
         continue;
       }
       const auto known = spec_of(paths);
@@ -143,14 +146,37 @@ class LocalQueue::Moment {
     if (!known) return;
     const JobSpec& spec = *known;
     const StateOfJob found = state_of(paths, spec);
-    if (is_over(found.state)) return;
+    if (found.result) return;
     const int64_t attempt = found.attempt;
     if (attempt > 0 && !found.previous) {
       end_attempt(paths, result_of_lost(paths, spec, attempt));
     } else if (found.previous && is_final(found.previous->end) && !is_forgotten(paths, attempt)) {
       end_attempt(paths, *found.previous);  // its runner ended between the two writings
+    } else if (is_marked_cancelled(paths)) {
+      queue_.end_here(paths, AttemptEnd::cancelled, "");
     }
     if (!is_present(paths.result())) add(paths, spec);
+  }
+
+  /// Returns false if nothing could be written, as on a full disk: the other jobs go on, and a later look
+  /// settles this one.
+  bool try_settle(const JobPaths& paths) const {
+    try {
+      settle(paths);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io) throw;
+      return false;
+    }
+    return true;
+  }
+
+  /// Where that cannot be written, the next look finds the same.
+  void try_end(const JobPaths& paths, AttemptEnd end, const std::string& reason) const {
+    try {
+      queue_.end_here(paths, end, reason);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io) throw;
+    }
   }
 
   // One damaged job must not keep the others waiting.
@@ -159,7 +185,7 @@ class LocalQueue::Moment {
       return read_spec(paths);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::invalid_option) throw;
-      queue_.end_here(paths, AttemptEnd::failed, error.message());
+      try_end(paths, AttemptEnd::failed, error.message());
       return std::nullopt;
     }
   }
@@ -174,15 +200,15 @@ class LocalQueue::Moment {
     for (const std::string& id : spec.after) {
       const JobPaths before{queue_.root_ / id};
       if (!is_present(before.spec())) {
-        queue_.end_here(paths, AttemptEnd::cancelled, "job " + id + ", which it follows, was deleted");
+        try_end(paths, AttemptEnd::cancelled, "job " + id + ", which it follows, was deleted");
         return false;
       }
       const auto result = read_result(before);
       if (!result) return false;
       if (result->end == AttemptEnd::ended) continue;
-      queue_.end_here(paths, AttemptEnd::cancelled,
-                      "job " + id + ", which it follows, " +
-                          (result->end == AttemptEnd::cancelled ? "was cancelled" : "failed"));
+      try_end(paths, AttemptEnd::cancelled,
+              "job " + id + ", which it follows, " +
+                  (result->end == AttemptEnd::cancelled ? "was cancelled" : "failed"));
       return false;
     }
     return true;
@@ -270,8 +296,8 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
     if (is_over(state)) return false;
     mark_cancelled(paths);
     if (state != JobState::running) {
-      if (state == JobState::lost) moment.settle(paths);
-      if (!is_present(paths.result())) end_here(paths, AttemptEnd::cancelled, "");
+      if (state == JobState::lost) moment.try_settle(paths);
+      if (!is_present(paths.result())) moment.try_end(paths, AttemptEnd::cancelled, "");
       ::unlink(moment.waiting(paths, spec).c_str());
       ::unlink(moment.running(paths).c_str());
       return true;
@@ -289,7 +315,7 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
       ::kill(static_cast<pid_t>(-started->command.process), SIGKILL);
   }
   Moment moment(*this);
-  moment.settle(paths);
+  moment.try_settle(paths);
   return true;
 }
 
@@ -316,7 +342,7 @@ void LocalQueue::tidy() const {
     if (is_held(paths.lock())) {
       std::ofstream(moment.running(paths)) << spec.workers << ' ' << spec.memory << '\n';
     } else {
-      moment.settle(paths);
+      moment.try_settle(paths);
     }
   }
   for (const std::string& name : stale) ::unlink((folder_ / name).c_str());

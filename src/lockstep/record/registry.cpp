@@ -34,19 +34,30 @@ class Scan {
   Scan(std::set<std::pair<dev_t, ino_t>>& seen, SummaryCache& cache, std::vector<std::string>& warnings)
       : seen_(seen), cache_(cache), warnings_(warnings) {}
 
+  void visit_root(const std::filesystem::path& root) {
+    std::error_code none;
+    for (std::filesystem::path above = std::filesystem::canonical(root, none); above.has_relative_path();) {
+      above = above.parent_path();
+      struct stat status {};
+      if (::stat(above.c_str(), &status) == 0) above_.insert({status.st_dev, status.st_ino});
+    }
+    visit(root, "", 0);
+  }
+
+  std::vector<FoundRun>& runs() { return runs_; }
+
+ private:
   // name: relative to the root; empty for the root.
   void visit(const std::filesystem::path& folder, const std::string& name, int depth) {
     struct stat status {};
     if (::stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
+    if (above_.contains({status.st_dev, status.st_ino})) return;  // a link to it: all of a machine, perhaps
     if (!seen_.insert({status.st_dev, status.st_ino}).second) return;
     if (take_run(folder, name.empty() ? "." : name) || depth == kMostDepthOfRuns) return;
     for (const std::string& below : folders_in(folder))
       visit(folder / below, name.empty() ? below : name + "/" + below, depth + 1);
   }
 
-  std::vector<FoundRun>& runs() { return runs_; }
-
- private:
   bool take_run(const std::filesystem::path& folder, const std::string& name) {
     const RunSignature signature = signature_of(folder);
     if (!signature.may_be_run) return false;
@@ -77,6 +88,7 @@ class Scan {
   }
 
   std::set<std::pair<dev_t, ino_t>>& seen_;
+  std::set<std::pair<dev_t, ino_t>> above_;  // the folders that hold the root
   SummaryCache& cache_;
   std::vector<std::string>& warnings_;
   std::vector<FoundRun> runs_;
@@ -160,7 +172,7 @@ RunList RunRegistry::list(const std::vector<std::filesystem::path>& roots) const
   for (const std::filesystem::path& root : roots) {
     SummaryCache cache(cache_file(cache_folder_, root));
     Scan scan(seen, cache, list.warnings);
-    scan.visit(root, "", 0);
+    scan.visit_root(root);
     read_runs(scan.runs(), cache);
     cache.save();
     for (FoundRun& run : scan.runs()) {

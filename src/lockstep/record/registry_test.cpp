@@ -62,6 +62,14 @@ TEST_F(RegistryTest, LinksAreFollowedOnce) {
   EXPECT_EQ(RunRegistry(caches_).list({root_, root_, temporary_.path() / "elsewhere"}).runs.size(), 1U);
 }
 
+TEST_F(RegistryTest, ALinkToAFolderAboveTheRootIsNotFollowed) {
+  test::write_ended_run(temporary_.path() / "elsewhere" / "run");
+  test::write_ended_run(root_ / "mine");
+  std::filesystem::create_directory_symlink(temporary_.path(), root_ / "above");
+  std::filesystem::create_directory_symlink("/", root_ / "all");
+  EXPECT_THAT(names(), ElementsAre("mine"));
+}
+
 TEST_F(RegistryTest, WhatMayNotBeReadIsAWarning) {
   test::write_ended_run(root_ / "run");
   std::filesystem::create_directories(root_ / "closed");

@@ -4,6 +4,8 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/sources.h"
+#include "lockstep/io/address.h"
+#include "lockstep/record/event_kinds.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/planning/split.h"
 #include "lockstep/train/run/run_files.h"
@@ -17,6 +19,18 @@ std::string folder_of_run(const std::vector<record::Event>& events) {
     if (event.kind == "plan") folder = record::text(event, "folder");
   }
   return folder;
+}
+
+// As the run saw it, whose folder was another one; `path` if that is not there.
+std::string seen_by_run(const std::string& path, const std::vector<record::Event>& events) {
+  std::string folder;
+  for (const record::Event& event : events) {
+    if (event.kind == record::Environment::kind) folder = record::text(event, "working_folder");
+  }
+  if (folder.empty() || io::is_address(path)) return path;
+  const std::filesystem::path whole = (std::filesystem::path(folder) / path).lexically_normal();
+  std::error_code none;
+  return std::filesystem::exists(whole, none) ? whole.string() : path;
 }
 
 // Without the samples that training left out.
@@ -54,11 +68,12 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
                 "name the --output folder of lockstep train");
   const Options& options = manifest->options;
-  const std::string folder = folder_of_run(events);
+  const auto seen = [&](const std::string& path) { return path.empty() ? path : seen_by_run(path, events); };
+  const std::string folder = seen(folder_of_run(events));
   const char* const hint = "name labelled images, FOLDER";
   // Held-out samples decided which weights are the best, test samples decided nothing.
-  if (!options.test.empty()) return whole(options.test, "test", options, model);
-  if (!options.validation.empty()) return whole(options.validation, "held-out", options, model);
+  if (!options.test.empty()) return whole(seen(options.test), "test", options, model);
+  if (!options.validation.empty()) return whole(seen(options.validation), "held-out", options, model);
   if (holds_out(options) && !folder.empty()) return split_off(folder, *manifest, model);
   throw Error(ErrorCode::not_found,
               folder.empty() ? "the run does not say where its images are" : "the run held out no images",
