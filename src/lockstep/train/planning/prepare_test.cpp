@@ -183,5 +183,23 @@ TEST(Prepare, SaysThatThereAreNoDataOrTooFewClasses) {
   EXPECT_EQ(refusal_of(request), "the training data have 1 class; a classifier needs two or more");
 }
 
+TEST(Prepare, RefusesLabelsThatAreNoClasses) {
+  const auto slopes = [](int64_t label) {
+    return data::Dataset(std::make_shared<PreparedSlopes>(std::vector<std::string>{"even", "odd"}, label));
+  };
+  TrainingRequest request;
+  for (const int64_t label : {2, -2, -5}) {
+    request.dataset = slopes(label);
+    EXPECT_EQ(refusal_of(request), "sample 17 (\"#17\") has label " + std::to_string(label) +
+                                       ", but there are 2 classes (0 to 1)");
+  }
+  request.dataset = slopes(-1);
+  EXPECT_EQ(refusal_of(request), "");
+  request.test = slopes(2);
+  EXPECT_THAT(refusal_of(request), HasSubstr("sample 17 of the test data (\"#17\") has label 2"));
+  request.validation = slopes(2);
+  EXPECT_THAT(refusal_of(request), HasSubstr("sample 17 of the validation data (\"#17\") has label 2"));
+}
+
 }  // namespace
 }  // namespace lockstep::train
