@@ -96,6 +96,18 @@ Image Datastore::read(int64_t index) const {
   return image;
 }
 
+const Datastore& Dataset::store() const {
+  if (store_ == nullptr)
+    throw Error(ErrorCode::invalid_option, "the dataset is empty: it was made by data::Dataset()",
+                "open one, for example with data::ImageFolder, or ask empty() first");
+  return *store_;
+}
+
+const std::vector<std::string>& Dataset::classes() const {
+  static const std::vector<std::string> none;
+  return store_ == nullptr ? none : store_->classes();
+}
+
 Dataset Dataset::subset(std::vector<int64_t> indices) const {
   if (store_ == nullptr) return {};
   return Dataset(std::make_shared<Subset>(store_, std::move(indices)));
@@ -163,6 +175,7 @@ std::pair<Dataset, Dataset> Dataset::split_fold(int64_t count, int64_t index, Sp
 
 std::pair<Dataset, Dataset> Dataset::split_labels(
     int64_t seed, const std::function<int64_t(int64_t, int64_t)>& taken) const {
+  if (store_ == nullptr) return {};
   std::vector<int64_t> first, second;
   for (const auto& [label, indices] : samples_of_labels(*store_)) {
     const auto count = static_cast<int64_t>(indices.size());

@@ -82,6 +82,7 @@ class Datastore {
   virtual int64_t size() const = 0;
   /// Class names in label order: label i is classes()[i].
   virtual const std::vector<std::string>& classes() const = 0;
+  /// A place in classes(); -1: the sample has none.
   virtual int64_t label(int64_t index) const = 0;
   /// The origin of a sample, for messages: a path, or "file#17".
   virtual std::string source(int64_t index) const = 0;
@@ -138,8 +139,10 @@ class Dataset {
 
   bool empty() const { return store_ == nullptr || store_->size() == 0; }
   int64_t size() const { return store_ == nullptr ? 0 : store_->size(); }
-  const Datastore& store() const { return *store_; }
-  const std::vector<std::string>& classes() const { return store_->classes(); }
+  /// Throws invalid_option for Dataset(), which has none.
+  const Datastore& store() const;
+  /// Of Dataset(): none.
+  const std::vector<std::string>& classes() const;
 
   /// The samples at `indices`, in that order.
   Dataset subset(std::vector<int64_t> indices) const;

@@ -178,5 +178,23 @@ TEST(Subset, OfASubsetTellsTheRightSamples) {
   EXPECT_NE(whole.subset({0, 1}).store().listing_hash(), whole.subset({1, 0}).store().listing_hash());
 }
 
+TEST(Dataset, WithoutADatastoreHasNoClassesAndNoParts) {
+  const Dataset none;
+  EXPECT_TRUE(none.empty());
+  EXPECT_TRUE(none.classes().empty());
+  EXPECT_TRUE(none.split(0.5).first.empty());
+  EXPECT_TRUE(none.split_by_count(1).second.empty());
+  EXPECT_TRUE(none.shuffle(1).empty());
+  EXPECT_TRUE(none.partition(2, 1).empty());
+  EXPECT_THROW(none.split_fold(2, 0), Error);
+  try {
+    none.store();
+    ADD_FAILURE() << "it has a datastore";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_option);
+    EXPECT_EQ(error.message(), "the dataset is empty: it was made by data::Dataset()");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::data

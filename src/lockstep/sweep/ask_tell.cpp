@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lockstep/base/describe.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -17,9 +16,11 @@ const std::string& Question::text(std::string_view name) const {
 }
 
 double Question::number(std::string_view name) const {
-  double value = 0;
-  describe_detail::parse(name, text(name), {}, value);
-  return value;
+  const std::string& value = text(name);
+  if (const auto number = parse_number<double>(value)) return *number;
+  throw Error(ErrorCode::invalid_option,
+              "parameter " + quote(name) + " is " + quote(value) + ", which is no number",
+              "text(" + quote(name) + ") returns it as text");
 }
 
 AskTell::AskTell(const Space& space, const SearchOptions& options)

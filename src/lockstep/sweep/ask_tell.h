@@ -19,7 +19,7 @@ struct Question {
 
   /// A parameter as text. Throws not_found if the trial has none of this name.
   const std::string& text(std::string_view name) const;
-  /// The same as a number.
+  /// The same as a number. Throws invalid_option for a choice that is none.
   double number(std::string_view name) const;
 };
 

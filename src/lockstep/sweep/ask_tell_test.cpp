@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seed.h"
+#include "lockstep/sweep/run.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -90,6 +91,63 @@ TEST(AskTell, RefusesWhatWasNotAsked) {
   search.tell(first, std::nan(""));
   EXPECT_EQ(search.trials()[0].state, TrialState::failed);
   EXPECT_EQ(search.trials()[1].value, 1);  // told in turn
+}
+
+TEST(AskTell, AChoiceThatIsNoNumberIsText) {
+  const Question question{.parameters = {{"k", "b"}, {"n", "2"}}};
+  EXPECT_EQ(question.number("n"), 2);
+  try {
+    question.number("k");
+    ADD_FAILURE() << "b is a number";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "parameter \"k\" is \"b\", which is no number");
+    EXPECT_EQ(error.hint(), "text(\"k\") returns it as text");
+  }
+}
+
+struct SearchedInput {
+  int64_t n = 1;
+  double rate = 0;
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("n", self.n, "", between(1, 10));
+    field("rate", self.rate, "");
+  };
+};
+
+struct SearchedOutput {
+  double accuracy = 0;
+  int64_t steps = 0;
+  std::string word{};
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("accuracy", self.accuracy, "");
+    field("steps", self.steps, "");
+    field("word", self.word, "");
+  };
+};
+
+TEST(SweepRun, RefusesValuesThatTheInputCannotHave) {
+  const auto check = [](const char* name, const char* text) {
+    Space space;
+    space.add(name, text);
+    run_detail::check<SearchedInput, SearchedOutput>(space, {}, {});
+  };
+  check("n", "1..3");
+  check("n", "1,7");
+  check("rate", "1..3");
+  check("rate", "0.1..0.5:log");
+  for (const char* text : {"1.5..3.5", "1.0..3.0"})
+    EXPECT_THAT([&] { check("n", text); }, ThrowsMessage<Error>(HasSubstr("it is a whole number")));
+  EXPECT_THAT([&] { check("n", "5..11"); }, ThrowsMessage<Error>(HasSubstr("\"11\"")));
+  EXPECT_THAT([&] { check("rate", "0.1,fast"); }, ThrowsMessage<Error>(HasSubstr("\"fast\"")));
+}
+
+TEST(SweepRun, AnUnknownMetricIsAnsweredWithTheNumbers) {
+  try {
+    number_in(SearchedOutput{}, "word");
+    ADD_FAILURE() << "a text is a number";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint(), "it has accuracy, steps");
+  }
 }
 
 }  // namespace

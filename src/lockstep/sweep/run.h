@@ -44,23 +44,52 @@ struct RunResult {
 template <Described T>
 double number_in(const T& values, std::string_view name) {
   std::optional<double> found;
+  std::vector<std::string> numbers;
   T::describe(values, describe_detail::FieldVisitor{[&](const char* field, const auto& value, auto&&...) {
                 using Value = std::remove_cvref_t<decltype(value)>;
                 if constexpr (std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>) {
+                  numbers.emplace_back(field);
                   if (!found && (name.empty() || name == field)) found = static_cast<double>(value);
                 }
               }});
   if (!found)
     throw Error(ErrorCode::invalid_option, "the result of the task has no number " + quote(std::string(name)),
-                "it has " + join(field_names<T>(), ", "));
+                numbers.empty() ? "it has no numbers" : "it has " + join(numbers, ", "));
   return *found;
 }
 
 namespace run_detail {
 
+template <Described Input>
+bool is_whole_number(const Input& input, std::string_view name) {
+  bool is_whole = false;
+  Input::describe(input, describe_detail::FieldVisitor{[&](const char* field, const auto& value, auto&&...) {
+                    is_whole |= name == field && std::is_same_v<decltype(value), const int64_t&>;
+                  }});
+  return is_whole;
+}
+
+/// Throws invalid_option for a bound or a choice that the input's field cannot have.
+template <Described Input>
+void check_values_of(const Parameter& parameter, Input input) {
+  const bool is_real = parameter.kind == ParameterKind::real;
+  if (is_real && is_whole_number(input, parameter.name))
+    throw Error(ErrorCode::invalid_option,
+                "parameter " + quote(parameter.name) + " cannot be searched from " +
+                    text_of(parameter, parameter.low) + " to " + text_of(parameter, parameter.high) +
+                    ": it is a whole number in the task's input",
+                "write bounds without a point, as in 1..5");
+  std::vector<std::string> values = parameter.choices;
+  if (parameter.is_number()) values = {text_of(parameter, parameter.low), text_of(parameter, parameter.high)};
+  with_context([&] { return "while checking the values of parameter " + quote(parameter.name); },
+               [&] {
+                 for (const std::string& value : values) set_field(input, parameter.name, value);
+               });
+}
+
 /// Throws invalid_option for what no task of these types can be searched for.
 template <Described Input, Described Output>
-void check(const Space& space, const RunOptions& options) {
+void check(const Space& space, const RunOptions& options, const Input& common) {
   if (options.search.stop != StopRule::none)
     throw Error(ErrorCode::invalid_option, "a call of a task cannot be paused, so no stop rule can end it",
                 "use sweep::AskTell in a loop of your own");
@@ -69,6 +98,7 @@ void check(const Space& space, const RunOptions& options) {
   for (const Parameter& parameter : space.parameters()) {
     if (std::find(names.begin(), names.end(), parameter.name) == names.end())
       describe_detail::unknown_field(parameter.name, names);
+    check_values_of(parameter, common);
   }
 }
 
@@ -163,7 +193,7 @@ template <class Session, class Task>
 auto run(Session& session, const Space& space, Task task, const RunOptions& options,
          const typename Task::Input& common = {}) {
   using Output = typename Task::Output;
-  run_detail::check<typename Task::Input, Output>(space, options);
+  run_detail::check<typename Task::Input, Output>(space, options, common);
   AskTell search(space, options.search);
   run_detail::Calls calls(session.pool(), task, common, options);
   calls.run(search);

@@ -50,6 +50,23 @@ TEST(Space, RefusesWhatCannotBeSearched) {
   }
 }
 
+TEST(Space, ADashIsNoRange) {
+  for (const char* text : {"0.001-0.1", "1-5", "1e-4-0.1", "-1--0.5"}) {
+    try {
+      Space().add("r", text);
+      ADD_FAILURE() << text << " can be searched";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.hint(), HasSubstr("write a range, 0.001..0.1"));
+    }
+  }
+  Space space;
+  space.add("one", "1e-4");
+  space.add("below", "-1");
+  space.add("names", "bf16-mixed");
+  space.add("list", "1-5,2-6");
+  EXPECT_EQ(space.size(), 4u);
+}
+
 TEST(Samplers, StayInTheSpaceAndRepeat) {
   const Space space = mixed_space();
   for (const SearchKind kind :

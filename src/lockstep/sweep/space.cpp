@@ -55,6 +55,15 @@ void read_range(std::string_view text, Parameter& parameter) {
   parameter.high = bound_of(parameter.name, high);
 }
 
+// "0.001-0.1", as a range is often written.
+bool is_range_with_a_dash(std::string_view text) {
+  for (size_t dash = text.find('-', 1); dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
+    if (parse_number<double>(text.substr(0, dash)) && parse_number<double>(text.substr(dash + 1)))
+      return true;
+  }
+  return false;
+}
+
 std::string text_in(const Json& json, std::string_view name) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_boolean() || json.is_number_integer()) return json.dump();
@@ -130,6 +139,8 @@ void Space::add(std::string_view name, std::string_view text) {
   } else {
     parameter.kind = ParameterKind::categorical;
     parameter.choices = split(text, ',');
+    if (is_range_with_a_dash(text))
+      refuse(name, quote(text) + " is no range: its bounds have two points between them");
     if (std::ranges::find(parameter.choices, "") != parameter.choices.end())
       refuse(name, text.empty() ? "it has no values" : "a choice of " + quote(text) + " is empty");
   }

@@ -70,7 +70,34 @@ void check_classes_left(const data::Dataset& whole, const data::Dataset& left,
   }
 }
 
+void check_labels_of(const data::Dataset& dataset, int64_t classes, const std::string& part) {
+  if (dataset.empty()) return;
+  const data::Datastore& store = dataset.store();
+  const auto check = [&](int64_t index, int64_t label) {
+    if (label >= -1 && label < classes) return;
+    throw Error(ErrorCode::invalid_option,
+                "sample " + std::to_string(index) + part + " (\"" + store.source(index) + "\") has label " +
+                    std::to_string(label) + ", but there are " + with_commas(classes) + " classes (0 to " +
+                    std::to_string(classes - 1) + ")",
+                "a label is the place of a name in classes(), counted from 0; -1: the sample has none");
+  };
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    if (store.labels_time_steps()) {
+      for (const int64_t label : store.time_step_labels(i)) check(i, label);
+    } else {
+      check(i, store.label(i));
+    }
+  }
+}
+
 }  // namespace
+
+void check_labels(const Datasets& sets) {
+  const auto classes = static_cast<int64_t>(sets.train.classes().size());
+  check_labels_of(sets.train, classes, "");
+  check_labels_of(sets.validation, classes, " of the validation data");
+  check_labels_of(sets.test, classes, " of the test data");
+}
 
 void check_kind_of_data(const Options& options, data::SampleKind kind) {
   const Options defaults;

@@ -17,6 +17,10 @@ namespace lockstep::train {
 /// no effect.
 void check_kind_of_data(const Options& options, data::SampleKind kind);
 
+/// Throws invalid_option for a sample or time step of the sets whose label is neither the place of a class of
+/// the training data nor -1. Reads each label once.
+void check_labels(const Datasets& sets);
+
 /// Decodes all images once, with `threads` threads, removes those that cannot be read from the datasets, and
 /// returns these. Throws corrupt_data for a class of which no image can be read, with the number of its
 /// images and the reason for the first one.

@@ -59,6 +59,9 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
     sets.train = request.stream->outline();
     opened.kind = "mini-batches of an iterator, each read once";
   } else {
+    if (request.dataset.empty() && request.folder.empty())
+      throw Error(ErrorCode::invalid_option, "the dataset is empty",
+                  "give training data with samples, or the folder that contains them");
     const bool goes_on = options.resume && earlier != nullptr;
     sets.train = !request.dataset.empty()
                      ? request.dataset
@@ -69,8 +72,11 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
   sets.validation = opener.judging_data(request.validation, options.validation, classes);
   sets.test = opener.judging_data(request.test, options.test, classes);
   if (classes.size() < 2)
-    throw Error(ErrorCode::invalid_option, "the training data have " + std::to_string(classes.size()) +
-                                               " class; a classifier needs two or more");
+    throw Error(ErrorCode::invalid_option,
+                "the training data have " +
+                    (classes.empty() ? std::string("0 classes") : std::string("1 class")) +
+                    "; a classifier needs two or more",
+                "add data of another class; a datastore names all classes in classes()");
   return std::move(opened);
 }
 

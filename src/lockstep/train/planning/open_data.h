@@ -8,6 +8,7 @@
 #include "lockstep/data/datastore.h"
 #include "lockstep/data/image_set.h"
 #include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
 #include "lockstep/train/options/training_request.h"
 
 namespace lockstep::train {
@@ -28,8 +29,8 @@ struct OpenedData {
 };
 
 /// The data that the request contains or that its folder and the options name. Of a stream, `train` is its
-/// outline (MiniBatchStream). Throws what opening throws; invalid_option for training data with fewer than
-/// two classes.
+/// outline (MiniBatchStream). Throws what opening throws; invalid_option where no training data or only
+/// an empty dataset are given, and for training data with fewer than two classes.
 ///   most_memory  for compressed archives, in bytes; small values are raised, because an archive's list of
 ///                files is always in memory
 ///   earlier      as for prepare; a run that goes on may have taken for classes what is refused today

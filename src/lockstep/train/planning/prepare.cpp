@@ -167,6 +167,7 @@ class Preparation {
   void open_samples() {
     OpenedData opened = open_data(request_, options_, memory_bytes(), earlier_);
     sets_ = std::move(opened.sets);
+    check_labels(sets_);
     add_skipped(opened.skipped);
     plan_.data.classes = sets_.train.classes();
     reasons_.source = std::move(opened.kind);

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/nn/layers.h"
 
 namespace lockstep::train {
 namespace {
@@ -20,10 +21,12 @@ using testing::HasSubstr;
 class PreparedSlopes : public data::Datastore {
  public:
   explicit PreparedSlopes(int64_t channels = 1) : size_{channels, 30, 40} {}
+  PreparedSlopes(std::vector<std::string> classes, int64_t label_of_17)
+      : classes_(std::move(classes)), label_of_17_(label_of_17) {}
 
   int64_t size() const override { return 24; }
   const std::vector<std::string>& classes() const override { return classes_; }
-  int64_t label(int64_t index) const override { return index % 2; }
+  int64_t label(int64_t index) const override { return index == 17 ? label_of_17_ : index % 2; }
   std::string source(int64_t index) const override { return "#" + std::to_string(index); }
   data::ImageSize image_size(int64_t) const override { return size_; }
   void read_to(int64_t index, const data::PixelSink& placement) const override {
@@ -34,8 +37,9 @@ class PreparedSlopes : public data::Datastore {
   uint64_t listing_hash() const override { return 1; }
 
  private:
-  data::ImageSize size_;
+  data::ImageSize size_{1, 30, 40};
   std::vector<std::string> classes_{"even", "odd"};
+  int64_t label_of_17_ = 1;
 };
 
 Options options_with(const char* augment, const char* resize_to) {
@@ -154,6 +158,47 @@ TEST(Prepare, RandomCropNeedsLargerImages) {
   };
   EXPECT_THAT(refusal(""), HasSubstr("there is no --resize-to"));
   EXPECT_THAT(refusal("7x16"), HasSubstr("cannot cut an image of 8x9 out of one of 7x16"));
+}
+
+std::string refusal_of(const TrainingRequest& request) {
+  try {
+    prepare(request, options_with("none", ""), /*dry=*/true);
+  } catch (const Error& error) {
+    return error.hint().empty() ? "no hint" : error.message();
+  }
+  return "";
+}
+
+TEST(Prepare, SaysThatThereAreNoDataOrTooFewClasses) {
+  const auto slopes = [](std::vector<std::string> classes) {
+    return data::Dataset(std::make_shared<PreparedSlopes>(std::move(classes), 1));
+  };
+  TrainingRequest request;
+  EXPECT_EQ(refusal_of(request), "the dataset is empty");
+  request.dataset = slopes({"even", "odd"}).subset({});
+  EXPECT_EQ(refusal_of(request), "the dataset is empty");
+  request.dataset = slopes({});
+  EXPECT_EQ(refusal_of(request), "the training data have 0 classes; a classifier needs two or more");
+  request.dataset = slopes({"all"});
+  EXPECT_EQ(refusal_of(request), "the training data have 1 class; a classifier needs two or more");
+}
+
+TEST(Prepare, RefusesLabelsThatAreNoClasses) {
+  const auto slopes = [](int64_t label) {
+    return data::Dataset(std::make_shared<PreparedSlopes>(std::vector<std::string>{"even", "odd"}, label));
+  };
+  TrainingRequest request;
+  for (const int64_t label : {2, -2, -5}) {
+    request.dataset = slopes(label);
+    EXPECT_EQ(refusal_of(request), "sample 17 (\"#17\") has label " + std::to_string(label) +
+                                       ", but there are 2 classes (0 to 1)");
+  }
+  request.dataset = slopes(-1);
+  EXPECT_EQ(refusal_of(request), "");
+  request.test = slopes(2);
+  EXPECT_THAT(refusal_of(request), HasSubstr("sample 17 of the test data (\"#17\") has label 2"));
+  request.validation = slopes(2);
+  EXPECT_THAT(refusal_of(request), HasSubstr("sample 17 of the validation data (\"#17\") has label 2"));
 }
 
 }  // namespace
