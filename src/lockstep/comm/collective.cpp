@@ -35,6 +35,13 @@ bool fit_together(const Announcement& a, const Announcement& b) {
          (any_size || a.elements == b.elements);
 }
 
+// "rank 1 of 3", "ranks 1, 2 of 3"
+std::string names_of(const std::vector<int64_t>& ranks, int64_t size) {
+  std::vector<std::string> names;
+  for (const int64_t rank : ranks) names.push_back(std::to_string(rank));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + join(names, ", ") + " of " + std::to_string(size);
+}
+
 }  // namespace
 
 const char* name_of_collective(uint32_t collective) {
@@ -43,11 +50,13 @@ const char* name_of_collective(uint32_t collective) {
 
 std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const char* what,
                        std::chrono::milliseconds timeout) {
-  std::vector<std::string> names;
-  for (const int64_t rank : missing) names.push_back(std::to_string(rank));
-  return (missing.size() == 1 ? "rank " : "ranks ") + join(names, ", ") + " of " + std::to_string(size) +
-         " did not come to " + what + " within " + shortest(static_cast<double>(timeout.count()) / 1000) +
-         " s";
+  return names_of(missing, size) + " did not come to " + what + " within " +
+         shortest(static_cast<double>(timeout.count()) / 1000) + " s";
+}
+
+std::string gone_ranks(const std::vector<int64_t>& gone, Share waiting, const char* what) {
+  return names_of(gone, waiting.size) + (gone.size() == 1 ? " has" : " have") + " left while rank " +
+         std::to_string(waiting.rank) + " waits for " + (gone.size() == 1 ? "it" : "them") + " in " + what;
 }
 
 void check_root(int64_t root, int64_t size) {

@@ -32,7 +32,8 @@ struct WaitOptions {
 /// of a rank at a time, except abort. A member throws
 ///   timeout         naming the ranks that did not come in time
 ///   cancelled       after a stop, or when another rank failed, with that rank's reason
-///   invalid_option  when ranks called different members, or with tensors that do not fit together
+///   invalid_option  when ranks called different members, or with tensors that do not fit together, or when
+///                   this rank waits for one whose communicator is destroyed (its task has returned)
 /// After any of these the group is broken: all its members throw cancelled on every rank, and tensors that
 /// were being written are undefined. Where every rank has a GPU, tensors on these GPUs go from GPU to GPU
 /// (gpu_communicator.h). Otherwise all tensors go through the host, and a rank that gave no node to a tree

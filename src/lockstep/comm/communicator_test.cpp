@@ -243,6 +243,29 @@ TEST_P(SeveralRanks, TimeNamesWhoDidNotCome) {
   EXPECT_TRUE(texts[0].starts_with("timeout") || texts[2].starts_with("timeout"));
 }
 
+TEST_P(SeveralRanks, OneThatHasLeftIsNamedWhereItIsMissed) {
+  for (const auto delay : {0ms, 200ms}) {  // of the others, and of the one that leaves
+    const auto texts = failures(GetParam(), [&](Communicator& comm) {
+      comm.barrier();
+      std::this_thread::sleep_for(comm.rank() == 1 ? 200ms - delay : delay);
+      if (comm.rank() != 1) comm.all_reduce({at::ones({3})}, Reduction::sum);
+    });
+    EXPECT_EQ(texts[1], "");
+    for (const size_t rank : {0, 2})
+      EXPECT_THAT(texts[rank],
+                  testing::MatchesRegex("(invalid_option|cancelled): rank 1 of 3 has left while rank [02] "
+                                        "waits for it in all_reduce"));
+  }
+}
+
+TEST_P(SeveralRanks, OneThatHasLeftIsNotMissedByRanksThatMakeNoMoreCalls) {
+  const auto texts = failures(GetParam(), [](Communicator& comm) {
+    comm.barrier();
+    std::this_thread::sleep_for(comm.rank() * 100ms);
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "");
+}
+
 TEST_P(SeveralRanks, DifferentCallsAreNamed) {
   const auto texts = failures(GetParam(), [](Communicator& comm) {
     if (comm.rank() == 2) comm.barrier();

@@ -130,11 +130,14 @@ void GlooCall::give_up(const std::vector<Message>& messages, int64_t peer, const
   check();
   if (Clock::now() >= until_.time) time_is_over(messages, peer);
   const auto verdict = Clock::now() + kVerdict;
-  while (!stopped() && Clock::now() < (link_.control_.has_left(peer) ? until_.time : verdict) &&
+  while (!stopped() && Clock::now() < verdict && !link_.control_.has_left(peer) &&
          link_.control_.failure_within(std::chrono::milliseconds(50)).empty()) {
   }
   check();
-  if (link_.control_.has_left(peer)) time_is_over(messages, peer);
+  if (link_.control_.has_left(peer)) {
+    leave(ErrorCode::invalid_option, gone_ranks({peer}, link_.share(), name_of_collective(collective_)),
+          kGoneHint);
+  }
   leave(ErrorCode::communication, "the connection of " + link_.control_.name_of(link_.rank_) + " with " +
                                       link_.control_.name_of(peer) + " broke: " + why);
 }

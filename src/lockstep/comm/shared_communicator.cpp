@@ -26,6 +26,13 @@ class SharedCommunicator : public Communicator {
  public:
   SharedCommunicator(std::shared_ptr<GroupMemory> memory, int64_t rank, CommunicatorOptions options)
       : memory_(std::move(memory)), rank_(rank), size_(memory_->size()), options_(std::move(options)) {}
+  /// The others see that this rank will not come to any call.
+  ~SharedCommunicator() override {
+    memory_->slot(rank_).left.store(1, std::memory_order_release);
+    futex_wake_all(memory_->header().word);
+  }
+  SharedCommunicator(const SharedCommunicator&) = delete;
+  SharedCommunicator& operator=(const SharedCommunicator&) = delete;
 
   Share share() const override { return {rank_, size_}; }
   std::string way() const override { return "shared memory"; }
@@ -65,6 +72,8 @@ class SharedCommunicator : public Communicator {
   bool stopped(const Deadline& until) const {
     return options_.stop.stop_requested() || until.stop.stop_requested();
   }
+  /// The ranks of these that have not come to the barrier at which this rank waits.
+  std::vector<int64_t> missing_ranks(bool (*among)(const RankSlot&)) const;
   [[noreturn]] void time_is_over(const char* what, const Deadline& until) const;
   [[noreturn]] void leave(ErrorCode code, const std::string& why, const std::string& hint = {}) const;
   [[noreturn]] void stop() const {
@@ -88,13 +97,20 @@ void SharedCommunicator::leave(ErrorCode code, const std::string& why, const std
   throw Error(code, why, hint);
 }
 
-void SharedCommunicator::time_is_over(const char* what, const Deadline& until) const {
+std::vector<int64_t> SharedCommunicator::missing_ranks(bool (*among)(const RankSlot&)) const {
   const uint64_t mine = memory_->slot(rank_).arrivals.load(std::memory_order_relaxed);
   std::vector<int64_t> missing;
   for (int64_t rank = 0; rank < size_; ++rank) {
-    if (memory_->slot(rank).arrivals.load(std::memory_order_relaxed) < mine) missing.push_back(rank);
+    const RankSlot& slot = memory_->slot(rank);
+    if (among(slot) && slot.arrivals.load(std::memory_order_relaxed) < mine) missing.push_back(rank);
   }
-  leave(ErrorCode::timeout, late_ranks(missing, size_, what, until.timeout), kLateHint);
+  return missing;
+}
+
+void SharedCommunicator::time_is_over(const char* what, const Deadline& until) const {
+  leave(ErrorCode::timeout,
+        late_ranks(missing_ranks([](const RankSlot&) { return true; }), size_, what, until.timeout),
+        kLateHint);
 }
 
 void SharedCommunicator::wait_for_all(uint32_t before, const char* what, const Deadline& until) const {
@@ -106,6 +122,10 @@ void SharedCommunicator::wait_for_all(uint32_t before, const char* what, const D
     const std::stop_callback wake(until.stop, [&] { futex_wake_all(word); });
     while (!changed()) {
       if (stopped(until)) stop();
+      const std::vector<int64_t> gone =
+          missing_ranks([](const RankSlot& slot) { return slot.left.load(std::memory_order_acquire) != 0; });
+      if (changed()) break;  // a rank that fails breaks the group before it leaves
+      if (!gone.empty()) leave(ErrorCode::invalid_option, gone_ranks(gone, share(), what), kGoneHint);
       if (Clock::now() >= until.time) time_is_over(what, until);
       futex_wait(word, before, kSliceMilliseconds);
     }

@@ -117,6 +117,15 @@ TEST_P(AnyPool, ErrorsTravelWithTheirCause) {
   EXPECT_NO_THROW(pool(3).spmd(fail_task, {.what = "none"}));
 }
 
+TEST_P(AnyPool, ARankThatReturnsEarlyEndsTheWaitOfTheOthers) {
+  const Error error = error_from([&] { pool(3).spmd(fail_task, {.what = "leave", .rank = 1}); });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_option);
+  EXPECT_THAT(error.message(),
+              testing::MatchesRegex("rank 1 of 3 has left while rank [02] waits for it in barrier"));
+  EXPECT_THAT(error.context(), testing::Contains(testing::MatchesRegex("in fail, rank [02] of 3")));
+  EXPECT_THAT(error.hint(), HasSubstr("every rank makes the same calls"));
+}
+
 TEST_P(AnyPool, CancelEndsCollectives) {
   const Pool three = pool();
   std::atomic<int> started = 0;

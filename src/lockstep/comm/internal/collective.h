@@ -40,6 +40,10 @@ std::string late_ranks(const std::vector<int64_t>& missing, int64_t size, const 
                        std::chrono::milliseconds timeout);
 inline constexpr const char* kLateHint =
     "is there a branch that only some ranks take, or one that is much slower?";
+/// "rank 1 of 3 has left while rank 0 waits for it in barrier"
+std::string gone_ranks(const std::vector<int64_t>& gone, Share waiting, const char* what);
+inline constexpr const char* kGoneHint =
+    "every rank makes the same calls: let all ranks return, or leave a loop, at the same step";
 
 /// Throws invalid_option if there is no such rank.
 void check_root(int64_t root, int64_t size);

@@ -30,7 +30,7 @@ struct Announcement {
 
 struct alignas(64) RankSlot {
   std::atomic<uint64_t> arrivals{0};  ///< barriers that this rank has come to
-  std::atomic<uint32_t> left{0};      ///< 1 when its process may end without breaking the group
+  std::atomic<uint32_t> left{0};      ///< 1 when it makes no more calls: its process may end
   std::atomic<uint32_t> beats{0};     ///< grows while its process runs; 0 until it watches the others
   std::array<Announcement, 2>
       announcements{};  ///< one for each half, written before a barrier and read after it
