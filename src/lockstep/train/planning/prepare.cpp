@@ -169,6 +169,8 @@ class Preparation {
     plan_.data.classes = sets_.train.classes();
     reasons_.source = std::move(opened.kind);
     reasons_.source_warning = std::move(opened.warning);
+    if (!opened.validation_file.empty()) reasons_.validation = "from " + opened.validation_file;
+    if (!opened.test_file.empty()) reasons_.test = "from " + opened.test_file;
     if (earlier_ == nullptr) check_kind_of_data(asked_, sets_.train.store().kind());
   }
 
@@ -205,7 +207,8 @@ class Preparation {
     plan_.data.listing_hash = as_hex(sets_.train.store().listing_hash());
     plan_.data.held_out_listing_hash =
         as_hex(sets_.validation.empty() ? 0 : sets_.validation.store().listing_hash());
-    reasons_.validation = hold_out(sets_, options_, plan_.data);
+    std::string held_out = hold_out(sets_, options_, plan_.data);
+    if (reasons_.validation.empty()) reasons_.validation = std::move(held_out);
     count_samples();
   }
 
