@@ -148,9 +148,11 @@ int run_evaluate(const Call& call, Console& console) {
   const auto output = settings_of<MistakesOutput>(call);
   return over_ranks(call, console, [&](comm::Communicator* group) {
     train::Model model = model_for_scores(call, open_model(call, console, group), options);
-    const data::Source source = data::open_source(
-        call.words[1],
-        {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
+    const data::Source source = data::open_source(call.words[1], {.labels = options.labels,
+                                                                  .on_bad_sample = options.on_bad_sample,
+                                                                  .classes = model.classes,
+                                                                  .test_part = true});
+    if (leads(group) && !source.file.empty()) console.note("the images of " + printable(source.file) + "\n");
     const data::Dataset dataset = readable_samples(source, model, options, console, group);
     const std::vector<train::Prediction> predictions =
         predict(call, console, take_weights(model), dataset, options, group);

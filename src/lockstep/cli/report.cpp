@@ -32,9 +32,10 @@ train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::s
                            const train::Options& options, const view::Report& report,
                            const train::Model& model, Console& console) {
   if (judged_by.empty()) return train::held_out_of_run(run_folder, report.events, model);
-  const data::Source source = data::open_source(
-      judged_by,
-      {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes});
+  const data::Source source = data::open_source(judged_by, {.labels = options.labels,
+                                                            .on_bad_sample = options.on_bad_sample,
+                                                            .classes = model.classes,
+                                                            .test_part = true});
   const data::Dataset dataset = readable_samples(source, model, options, console);
   train::HeldOut samples{dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
   if (const int64_t trained = train::trained_on(model, dataset); trained > 0) {

@@ -1,5 +1,5 @@
 // A folder of class folders with CSV files. A file is a sequence, a line is a time step, a column is a
-// channel. A first line with names is skipped.
+// channel. A first line with names is skipped. A value may have quotes.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -31,9 +31,10 @@ struct ClassFile {
 /// Whether no cell of the line is a number.
 bool names_channels(std::string_view line) {
   for (std::optional rest(line); rest;) {
-    const std::string_view word = next_cell(rest);
+    const std::string_view word = without_plus(next_cell(rest));
     float value = 0;
-    if (std::from_chars(word.data(), word.data() + word.size(), value).ec == std::errc()) return false;
+    if (word == "?" || std::from_chars(word.data(), word.data() + word.size(), value).ec == std::errc())
+      return false;
   }
   return true;
 }
@@ -51,7 +52,7 @@ std::vector<float> transposed(const std::vector<float>& rows, int64_t channels) 
 
 /// Parses one file's text; `channels` is the number of channels of earlier files, 0 before the first.
 Sequence read_csv(const std::string& text, const std::string& path, int64_t& channels) {
-  std::string_view rest = text, line;
+  std::string_view rest = without_mark(text), line;
   TextPlace place{path};
   std::vector<float> rows;
   while (next_line(rest, line, place)) {
@@ -61,10 +62,13 @@ Sequence read_csv(const std::string& text, const std::string& path, int64_t& cha
     const auto count = static_cast<int64_t>(rows.size() - before);
     if (channels == 0) channels = count;
     if (count != channels)
-      refuse(place, "the line has " + std::to_string(count) + " values, but earlier lines have " +
-                        std::to_string(channels));
+      refuse(place,
+             "the line has " + std::to_string(count) + " values, but earlier lines have " +
+                 std::to_string(channels),
+             "every line of every file needs a value for each channel");
   }
-  if (rows.empty()) refuse(place, "the file has no time steps");
+  if (rows.empty())
+    refuse(place, "the file has no time steps", "write a line for each time step, such as 0.5,1.2");
   return {.values = transposed(rows, channels), .source = path};
 }
 

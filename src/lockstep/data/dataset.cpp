@@ -79,6 +79,24 @@ std::map<int64_t, std::vector<int64_t>> samples_of_labels(const Datastore& store
   return of_label;
 }
 
+// Names the label with the fewest samples, so that the hint holds for all.
+void check_labels_have_more(const Dataset& dataset, int64_t count) {
+  const auto samples = samples_of_labels(dataset.store());
+  const auto fewest = std::min_element(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  if (fewest == samples.end() || std::ssize(fewest->second) > count) return;
+  const int64_t label = fewest->first, has = std::ssize(fewest->second);
+  const std::vector<std::string>& classes = dataset.classes();
+  const std::string name = label >= 0 && label < std::ssize(classes)
+                               ? "class \"" + classes[static_cast<size_t>(label)] + "\""
+                               : "label " + std::to_string(label);
+  throw Error(ErrorCode::invalid_option,
+              "cannot take " + with_commas(count) + " samples of each class for a split: " + name + " has " +
+                  with_commas(has) + ", and at least one must remain",
+              has > 1 ? "use at most " + with_commas(has - 1) : "add samples of that class");
+}
+
 }  // namespace
 
 BadImage::BadImage(std::string source, std::string reason, std::optional<Position> place)
@@ -141,16 +159,8 @@ std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions 
   if (count < 1)
     throw Error(ErrorCode::invalid_option,
                 "a split cannot take " + std::to_string(count) + " samples of each class", "use 1 or more");
-  return split_labels(options.seed, [&](int64_t label, int64_t has) {
-    if (has > count) return count;
-    const std::string name = label >= 0 && label < std::ssize(classes())
-                                 ? "class \"" + classes()[static_cast<size_t>(label)] + "\""
-                                 : "label " + std::to_string(label);
-    throw Error(ErrorCode::invalid_option,
-                "cannot take " + with_commas(count) + " samples of each class for a split: " + name +
-                    " has " + with_commas(has) + ", and at least one must remain",
-                has > 1 ? "use at most " + with_commas(has - 1) : "add samples of that class");
-  });
+  check_labels_have_more(*this, count);
+  return split_labels(options.seed, [&](int64_t, int64_t) { return count; });
 }
 
 // Samples are dealt to the folds in turn, label by label.

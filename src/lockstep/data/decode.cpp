@@ -130,6 +130,19 @@ class LargeImage {
 
 }  // namespace
 
+std::string misnamed(std::string_view head) {
+  for (const Format& format : kFormats) {
+    // Two letters, with which also texts begin.
+    if (format.size == bmp_size || format.size == pnm_size || !format.fits(head)) continue;
+    std::string endings;
+    for (const std::string_view ending : format.endings) {
+      if (!ending.empty()) endings += (endings.empty() ? "." : " or .") + std::string(ending);
+    }
+    return "it is a " + std::string(format.name) + ", but its name does not end in " + endings;
+  }
+  return "";
+}
+
 bool is_image_name(std::string_view name) { return format_of_name(name) != nullptr; }
 
 void check_size(const ImageSize& size) {

@@ -85,19 +85,26 @@ std::string labels_name(const Files& files, std::string name) {
   return !files.has(name) && files.has(other) ? other : name;
 }
 
-// The training images first, then the others in the order of their names.
-std::vector<std::string> image_names(const Files& files) {
+// The wanted images first, then the others in the order of their names.
+std::vector<std::string> image_names(const Files& files, const SourceOptions& options) {
   std::vector<std::string> found = files.at_root(is_idx_name);
-  std::stable_partition(found.begin(), found.end(),
-                        [](const std::string& name) { return name.starts_with("train"); });
+  std::stable_partition(found.begin(), found.end(), [&](const std::string& name) {
+    return name.starts_with("train") != options.test_part;
+  });
   return found;
 }
 
 // Beside training images there may be test images, which are a dataset of their own.
-std::string kind_of(const Files& files, const std::vector<std::string>& names) {
+std::string kind_of(const Files& files, const std::vector<std::string>& names, const SourceOptions& options) {
   const std::string kind = files.described("IDX");
   if (names.size() < 2) return kind;
-  return kind + ", " + names[0] + "; the others are not used: --test " + files.shown(names[1]);
+  return kind + ", " + names[0] + "; the others are not used" +
+         (options.test_part ? "" : ": --test " + files.shown(names[1]));
+}
+
+Source named(Source source, const Files& files, const std::vector<std::string>& names) {
+  if (names.size() > 1) source.file = files.shown(names.front());
+  return source;
 }
 
 }  // namespace
@@ -109,7 +116,7 @@ bool is_idx_name(std::string_view name) {
 bool fits_idx(const Files& files) { return !files.at_root(is_idx_name).empty(); }
 
 Source open_idx(Files files, const SourceOptions& options) {
-  const std::vector<std::string> names = image_names(files);
+  const std::vector<std::string> names = image_names(files, options);
   const std::string& name = names.front();
   Images images = read_images(files, name);
   const std::string labels_file = labels_name(files, name);
@@ -117,13 +124,13 @@ Source open_idx(Files files, const SourceOptions& options) {
   if (options.unlabelled && !files.has(labels_file)) {
     images.labels.assign(static_cast<size_t>(count), -1);
     images.classes = options.classes;
-    return source_of(std::move(images), kind_of(files, names), options);
+    return named(source_of(std::move(images), kind_of(files, names, options), options), files, names);
   }
   const std::vector<uint8_t> labels = read_labels(files, labels_file, count);
   const std::set<uint8_t> used(labels.begin(), labels.end());
   for (const uint8_t label : used) images.classes.push_back(std::to_string(label));
   for (const uint8_t label : labels) images.labels.push_back(std::distance(used.begin(), used.find(label)));
-  return source_of(std::move(images), kind_of(files, names), options);
+  return named(source_of(std::move(images), kind_of(files, names, options), options), files, names);
 }
 
 }  // namespace lockstep::data

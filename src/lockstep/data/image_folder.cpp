@@ -13,6 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/dataset_parts.h"
+#include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/internal/reopened.h"
 #include "lockstep/io/address.h"
@@ -21,6 +22,7 @@ namespace lockstep::data {
 namespace {
 
 constexpr int64_t kMostStraysListed = 5;
+constexpr const char* kNoImageName = "it is not a PNG, JPEG, BMP, PPM, TIFF or WebP file";
 
 // An image: the offset of its path in Listing::paths, its size in bytes if it is known, and its class.
 struct Entry {
@@ -139,7 +141,7 @@ class Sorting {
     } else if (!parent.empty() || !is_note(name)) {
       add_stray(listed.path, !is_file   ? "it is a broken link, a link in an archive, a pipe or a device"
                              : is_image ? "it is outside the class folders"
-                                        : "it is not a PNG, JPEG, BMP, PPM, TIFF or WebP file");
+                                        : kNoImageName);
     }
   }
 
@@ -173,10 +175,9 @@ class Sorting {
   // train/cat and test/cat are one class, because the label is the folder that directly contains the file.
   void note_parts() {
     for (const auto& [path, folder] : folders_) {
-      if (options_.labels != Labels::folder || !folder.has_image || !is_dataset_part(path)) continue;
-      (folder.place < 0 ? listing_.parts.labelled : listing_.parts.unlabelled).push_back(path);
+      if (options_.labels == Labels::folder && folder.has_image && !path.empty())
+        listing_.parts.add(path, folder.place >= 0);
     }
-    listing_.parts.sort();
   }
 
   const Files& files_;
@@ -189,9 +190,24 @@ class Sorting {
   std::string_view last_path_;
 };
 
-[[noreturn]] void refuse_strays(const std::string& root, std::vector<BadSample>& strays) {
+// Says of files by other names whether they are images. Only of some, because a server may be far.
+void look_into_strays(const Files& files, std::vector<BadSample>& strays) {
+  constexpr size_t kMostLookedInto = 20;
   std::sort(strays.begin(), strays.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
+  for (size_t i = 0; i < std::min(strays.size(), kMostLookedInto); ++i) {
+    if (strays[i].reason != kNoImageName) continue;
+    std::array<char, 16> head{};
+    const std::string path = strays[i].source.substr(files.shown("").size());
+    try {
+      const std::string why = misnamed({head.data(), files.store()->read_at({path, -1}, 0, head)});
+      if (!why.empty()) strays[i].reason = why + "; rename it";
+    } catch (const Error&) {  // what cannot be read is no image either
+    }
+  }
+}
+
+[[noreturn]] void refuse_strays(const std::string& root, const std::vector<BadSample>& strays) {
   const auto count = static_cast<int64_t>(strays.size());
   Error error(ErrorCode::corrupt_data,
               "\"" + root + "\" contains " +
@@ -355,6 +371,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   const std::string& root = files.root();
   Listing listing = Sorting(files, options).run();
   listing.paths = files.take_paths();
+  if (!options.unlabelled) look_into_strays(files, listing.strays);
   check_listing(root, listing, options);
   check_class_count(listing.classes.size(), root, options);
   if (options.classes.empty() && !options.unlabelled) listing.parts.check(root, listing.classes.size());
@@ -365,7 +382,7 @@ Source open_image_folder(Files files, const SourceOptions& options) {
     skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  std::string warning = listing.parts.warning(root);
+  std::string warning = listing.parts.warning(root, listing.classes);
   return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)),
           files.described("image folder"), std::move(skipped), std::move(warning)};
 }

@@ -45,7 +45,7 @@ struct ImageShare::OpenedFile {
 
   bool is(const Version& other, const std::filesystem::path& asked, const SourceOptions& with) const {
     const auto parts = [](const SourceOptions& one) {
-      return std::tie(one.labels, one.on_bad_sample, one.classes, one.unlabelled);
+      return std::tie(one.labels, one.on_bad_sample, one.classes, one.unlabelled, one.test_part);
     };
     return version == other && path == asked && parts(options) == parts(with);
   }

@@ -5,10 +5,23 @@
 #include "lockstep/base/text.h"
 
 namespace lockstep::data {
+namespace {
+
+// Tables of other programs have other separators and, in many countries, decimal commas.
+std::string hint_for(std::string_view word) {
+  const bool has_digit = word.find_first_of("0123456789") != std::string_view::npos;
+  if (has_digit && word.find_first_of("; \t") != std::string_view::npos)
+    return "separate the values of a line by commas, and write 1.5 with a point";
+  if (has_digit && word.find(',') != std::string_view::npos) return "write 1.5 with a point";
+  return "values are numbers such as 1.5, -2 and 3e-4, separated by commas";
+}
+
+}  // namespace
 
 void refuse(const TextPlace& place, const std::string& why, std::string hint) {
   throw Error(ErrorCode::corrupt_data,
-              "cannot read \"" + place.path + "\", line " + std::to_string(place.line) + ": " + why,
+              "cannot read \"" + place.path + "\"" +
+                  (place.line > 0 ? ", line " + std::to_string(place.line) : "") + ": " + why,
               std::move(hint));
 }
 
@@ -28,21 +41,32 @@ bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place)
   return true;
 }
 
+std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 std::string_view next_cell(std::optional<std::string_view>& rest) {
-  const std::string_view line = *rest;
-  const size_t comma = line.find(',');
+  const std::string_view line = trimmed(*rest);
+  const size_t quote = line.starts_with('"') ? line.find('"', 1) : std::string_view::npos;
+  const size_t comma = line.find(',', quote == std::string_view::npos ? 0 : quote);
   rest = comma == std::string_view::npos ? std::nullopt : std::optional(line.substr(comma + 1));
-  return trimmed(line.substr(0, comma));
+  const std::string_view cell = trimmed(line.substr(0, comma));
+  const bool is_quoted = cell.size() > 1 && cell.front() == '"' && cell.back() == '"';
+  return is_quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
+}
+
+std::string_view without_plus(std::string_view cell) {
+  return cell.size() > 1 && cell.front() == '+' && cell[1] != '-' ? cell.substr(1) : cell;
 }
 
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers) {
   for (std::optional rest(text); rest;) {
-    std::string_view word = next_cell(rest);
-    if (word.size() > 1 && word.front() == '+' && word[1] != '-') word.remove_prefix(1);
+    const std::string_view word = without_plus(next_cell(rest));
     const auto value = parse_number<float>(word);
     if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values before training");
     if (!value || !std::isfinite(*value)) {
-      refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is not a finite number");
+      refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is not a finite number", hint_for(word));
     }
     numbers.push_back(*value);
   }

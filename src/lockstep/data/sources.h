@@ -28,6 +28,8 @@ struct SourceOptions {
   /// For prediction: images may be in any folder, also in the root; if the folder is not among `classes`, the
   /// label is -1.
   bool unlabelled = false;
+  /// Of a folder with training and test images (IDX) the test images, if there are any.
+  bool test_part = false;
   /// Maximum memory for an unpacked archive, in bytes.
   int64_t most_memory = int64_t{4} << 30;
 };
@@ -38,14 +40,15 @@ struct Source {
   std::string kind;  ///< "image folder", "image folder, tar archive", "image folder, s3", "IDX", "IDX, s3",
                      ///< "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
   std::vector<BadSample> skipped;  ///< files skipped because of on_bad_sample = skip
-  std::string warning = {};        ///< that folders such as train and test are used as one; mostly empty
+  std::string warning = {};        ///< of folders such as train and test that are used as one or as classes
+  std::string file = {};           ///< the one that is used of several IDX files; else empty
 };
 
 /// Opens the dataset that `path` names, also in a tar archive ("plants.tar", "plants.tar.gz/train",
 /// "vowels.tar/train.ts") or an object store ("s3://bucket/photos"). It may be:
 ///   - a folder of class folders with images;
 ///   - a folder with IDX files (train-images-idx3-ubyte[.gz] with its labels; the t10k pair if there is no
-///   train pair), or one such image file;
+///   train pair, or with SourceOptions::test_part), or one such image file;
 ///   - a folder or file of CIFAR binaries;
 ///   - a .ts file of sequences (the text format of sktime and aeon), or a folder of class folders with CSV
 ///   files: one sequence per file, one line per time step.

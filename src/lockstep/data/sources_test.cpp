@@ -88,6 +88,40 @@ TEST(ImageFolder, PartsOfADatasetThatMergeAreNamed) {
   EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).warning, "");
 }
 
+std::string warning_of(const std::vector<std::string>& folders, const SourceOptions& options = {}) {
+  const TemporaryFolder root;
+  for (const std::string& folder : folders) root.write(folder + "/1.png", kPng);
+  const std::string text = open_source(root.path(), options).warning;
+  const size_t at = text.find("\"" + root.path().string() + "\"");
+  return at == std::string::npos ? text : text.substr(0, at);
+}
+
+TEST(ImageFolder, PartsOfADatasetAreKnownByAWordOfTheirNamesAtAnyDepth) {
+  for (const auto& [train, test] :
+       {std::pair("training_set", "test_set"), std::pair("train_images", "test_images"),
+        std::pair("seg_train", "seg_test"), std::pair("train", "dev"), std::pair("train", "eval"),
+        std::pair("train1", "test1"), std::pair("train-set", "val-set"),
+        std::pair("outer/train", "outer/val")}) {
+    const std::string one = train, other = test;
+    EXPECT_THAT(warning_of({one + "/cat", one + "/dog", other + "/cat", other + "/dog"}),
+                AllOf(HasSubstr(one), HasSubstr(other)));
+  }
+  EXPECT_EQ(warning_of({"training_wheels/cat", "bike/dog"}), "") << "not all are such names";
+}
+
+TEST(ImageFolder, PartsThatBecomeClassesAreNamed) {
+  const std::vector<std::string> split_in_classes{"0/train", "0/test", "1/train", "1/test"};
+  EXPECT_THAT(warning_of(split_in_classes), HasSubstr("all labels of "));
+  EXPECT_EQ(warning_of(split_in_classes, {.labels = Labels::top}), "");
+  EXPECT_THAT(warning_of({"train_images", "test_images"}), HasSubstr("all labels of "));
+  EXPECT_EQ(warning_of({"driving_test", "beach"}), "");
+}
+
+TEST(ImageFolder, ClassesOfOneNameInDifferentFoldersAreNamed) {
+  EXPECT_THAT(warning_of({"A/x", "B/x", "B/y"}), HasSubstr("class \"x\" has the images of 2 folders"));
+  EXPECT_EQ(warning_of({"A/x", "B/y"}), "");
+}
+
 TEST(ImageFolder, APartOfADatasetWithoutClassFoldersIsNoClass) {
   const TemporaryFolder mixed, loose;
   for (const char* name : {"train/cat/1.png", "train/dog/1.png", "test/1.png"}) mixed.write(name, kPng);
@@ -203,6 +237,9 @@ TEST(Idx, MnistIsRead) {
   EXPECT_EQ(train.dataset.size(), 60000);
   const Source test = open_source(folder / "t10k-images-idx3-ubyte.gz", {.classes = train.dataset.classes()});
   EXPECT_EQ(test.dataset.size(), 10000);
+  const Source test_part = open_source(folder, {.test_part = true});
+  EXPECT_EQ(test_part.dataset.size(), 10000);
+  EXPECT_EQ(test_part.file, folder.string() + "/t10k-images-idx3-ubyte.gz");
   EXPECT_EQ(test.dataset.store().label(0), 7);
   EXPECT_EQ(train.dataset.store().label(0), 5);
   EXPECT_EQ(survey_sizes(train.dataset, 1).typical, (ImageSize{1, 28, 28}));

@@ -3,24 +3,29 @@
 #include <algorithm>
 #include <optional>
 
+#include "lockstep/base/seed.h"
 #include "lockstep/base/share.h"
 #include "lockstep/data/internal/parallel.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr int64_t kLookedAt = 32;  // images of which the pixels are read
-
-std::vector<int64_t> evenly_spaced(int64_t count, int64_t most) {
+// One sample of each of equal parts. At even distances, of a grey and a coloured image in turn only the grey
+// ones could be seen.
+std::vector<int64_t> spread_out(int64_t count, int64_t most) {
   std::vector<int64_t> chosen;
-  const int64_t spaced = std::min(count, std::max<int64_t>(most, 1));
-  for (int64_t i = 0; i < spaced; ++i) chosen.push_back(part_of(count, spaced, i).begin);
+  const int64_t parts = std::min(count, std::max<int64_t>(most, 1));
+  for (int64_t i = 0; i < parts; ++i) {
+    const Range part = part_of(count, parts, i);
+    Random random(seed_of({static_cast<uint64_t>(count), static_cast<uint64_t>(i)}));
+    chosen.push_back(part.begin + static_cast<int64_t>(random.below(static_cast<uint64_t>(part.count()))));
+  }
   return chosen;
 }
 
 std::vector<int64_t> samples_to_look_at(const Dataset& dataset, int64_t most) {
   const int64_t count = dataset.size();
-  std::vector<int64_t> chosen = evenly_spaced(count, most);
+  std::vector<int64_t> chosen = spread_out(count, most);
   if (static_cast<int64_t>(chosen.size()) == count) return chosen;
   std::vector<bool> seen(dataset.classes().size() + 1);
   for (int64_t i = 0; i < count; ++i) {
@@ -112,7 +117,7 @@ SizeSurvey summary(const std::vector<std::optional<ImageSize>>& sizes) {
 
 bool are_drawings(const Dataset& dataset) {
   const Datastore& store = dataset.store();
-  const auto seen = look_at(evenly_spaced(dataset.size(), kLookedAt), store.parallel_reads(),
+  const auto seen = look_at(spread_out(dataset.size(), kPixelsLookedAt), store.parallel_reads(),
                             [&](int64_t index) { return is_drawing(store.read(index)); });
   const auto drawings = std::count(seen.begin(), seen.end(), true);
   return drawings > std::count(seen.begin(), seen.end(), false);
@@ -121,7 +126,7 @@ bool are_drawings(const Dataset& dataset) {
 bool have_colours(const Dataset& dataset) {
   if (dataset.empty()) return true;
   const Datastore& store = dataset.store();
-  const std::vector<int64_t> all = evenly_spaced(dataset.size(), kLookedAt);
+  const std::vector<int64_t> all = spread_out(dataset.size(), kPixelsLookedAt);
   bool any_read = false;
   for (const auto& [begin, end] :
        {std::pair(all.begin(), all.begin() + 1), std::pair(all.begin() + 1, all.end())}) {

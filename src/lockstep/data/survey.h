@@ -24,19 +24,22 @@ struct SizeSurvey {
   int64_t unreadable = 0;  ///< number of examined images that cannot be read; ignored otherwise
 };
 
-/// Examines every image if there are at most `most`; otherwise the first one of each class and `most` evenly
-/// spaced ones, so the result depends only on the dataset. If none can be read, throws what the first image
-/// throws; invalid_option for an empty dataset.
+/// Examines every image if there are at most `most`; otherwise the first one of each class and one of each of
+/// `most` equal parts, at a place that depends only on the number of samples. If none can be read, throws
+/// what the first image throws; invalid_option for an empty dataset.
 SizeSurvey survey_sizes(const Dataset& dataset, int64_t threads, int64_t most = 1000);
 
-/// Whether most of up to 32 evenly spaced images are drawings: nearly all their pixels are as dark as ink or
-/// as light as paper. Reads these images; those that cannot be read are ignored, but an error of a server is
-/// thrown. The result depends only on the dataset.
+/// Number of images whose pixels are_drawings and have_colours look at: one of each of so many equal parts.
+inline constexpr int64_t kPixelsLookedAt = 32;
+
+/// Whether most of these images are drawings: nearly all their pixels are as dark as ink or as light as
+/// paper. Those that cannot be read are ignored, but an error of a server is thrown. The result depends only
+/// on the dataset.
 bool are_drawings(const Dataset& dataset);
 
-/// Whether there are colours in up to 32 evenly spaced images: letters in black on white have none, also
-/// where a file has three channels. Reads as are_drawings does, and one image only where that has colours.
-/// True if none can be read.
+/// Whether there are colours in these images: letters in black on white have none, also where a file has
+/// three channels. Reads as are_drawings does, and one image only where that has colours. True if none can be
+/// read.
 bool have_colours(const Dataset& dataset);
 
 /// The default shape of all images: their size, if they have the same; else the default input size for images

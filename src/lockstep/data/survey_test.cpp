@@ -46,6 +46,22 @@ TEST(Survey, PicturesInGreyWithThreeChannelsHaveNoColours) {
   }));
 }
 
+// Every second image is another, as in 1_gray.pgm, 1_rgb.ppm, 2_gray.pgm.
+TEST(Survey, ImagesInTurnAreAllSeen) {
+  constexpr int kPairs = 2000;
+  const TemporaryFolder folder;
+  for (int i = 0; i < kPairs; ++i) {
+    const std::string name = (i % 2 == 0 ? "a/" : "b/") + std::to_string(10000 + i);
+    std::string coloured = "P6 3 2 255\n";
+    for (int pixel = 0; pixel < 6; ++pixel) coloured += "\xff\x10\x10";
+    folder.write(name + "_gray.ppm", "P6 2 2 255\n" + std::string(12, 'x'));
+    folder.write(name + "_rgb.ppm", coloured);
+  }
+  const Dataset dataset = open_source(folder.path()).dataset;
+  EXPECT_TRUE(have_colours(dataset));
+  EXPECT_FALSE(survey_sizes(dataset, 1, 500).one_size);
+}
+
 TEST(Survey, TellsDrawingsFromPhotographs) {
   const auto are_drawings_of = [](const std::function<int(int, int)>& level) {
     const TemporaryFolder folder;

@@ -31,7 +31,7 @@ class TsReader {
   TsReader(const Files& files, const SourceOptions& options)
       : kind_(files.described("sequence file")),
         text_(files.read(files.path(files.names().front()), kMostSequenceBytes)),
-        rest_(text_),
+        rest_(without_mark(text_)),
         place_{files.root()},
         options_(options) {}
 
@@ -72,7 +72,8 @@ class TsReader {
       if (name == "@dimensions" || name == "@dimension") read_dimensions(value);
       if (name == "@classlabel" && value == "true") read_classes(std::span(words).subspan(2));
     }
-    refuse(place_, "the file ends before the line @data");
+    refuse(place_, "the file ends before the line @data",
+           "write @classLabel true and the names of the classes, then @data, then a series in each line");
   }
 
   void read_dimensions(const std::string& value) {

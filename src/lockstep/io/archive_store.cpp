@@ -108,9 +108,10 @@ std::string without_archive_ending(const std::string& name) {
 }
 
 std::string short_name(const std::string& where) {
-  const std::filesystem::path place = public_name(where);
-  return without_archive_ending(
-      (is_address(where) ? place : std::filesystem::absolute(place).lexically_normal()).filename().string());
+  std::filesystem::path place = public_name(where);
+  if (!is_address(where)) place = std::filesystem::absolute(place).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();  // of "." and "plants/"
+  return without_archive_ending(place.filename().string());
 }
 
 bool is_archive_name(std::string_view name) {

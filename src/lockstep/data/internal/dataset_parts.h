@@ -1,30 +1,49 @@
-// Folders such as train, val and test, which are parts of a dataset and no classes.
+// Folders such as train, val_images and test1, which are parts of a dataset and no classes.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace lockstep::data {
 
-/// Whether a folder of this name is usually a part of a dataset.
+/// Whether a word of this name is the usual one for a part of a dataset: "seg_train", "Test-1".
 bool is_dataset_part(std::string_view name);
 
 /// The parts of one image folder.
-struct DatasetParts {
-  std::vector<std::string> labelled;    ///< train, of train/cat/1.png
-  std::vector<std::string> unlabelled;  ///< test, of test/1.png
+class DatasetParts {
+ public:
+  /// A folder below the root that has images, in itself or below only. Any order gives the same words.
+  void add(std::string_view path, bool has_images_itself);
 
-  void sort();
-
-  /// Throws invalid_option if a part would become a class: beside labelled parts, or if all classes are
-  /// parts.
+  /// Throws invalid_option if folders at the root with just such a name would become classes: beside parts
+  /// with class folders, or if all classes are such parts.
   void check(const std::string& root, size_t class_count) const;
 
-  /// That the parts are used as one, and the command that uses them separately; empty if there is one at
-  /// most.
-  std::string warning(const std::string& root) const;
+  /// That parts are used as one, or as classes, or that classes in different folders are used as one, and
+  /// what takes them apart; empty if nothing of this is so.
+  std::string warning(const std::string& root, const std::vector<std::string>& classes) const;
+
+ private:
+  // The folders in one folder that are parts; paths in the order of their bytes.
+  struct Level {
+    std::vector<std::string> labelled = {};    // with class folders: train, of train/cat/1.png
+    std::vector<std::string> unlabelled = {};  // with images: test, of test/1.png
+    bool has_others = false;
+  };
+  struct ClassFolders {
+    std::string first, last;  // in the order of their bytes
+    int64_t count = 0;
+  };
+
+  std::string used_as_one(const std::string& root) const;
+  std::string used_as_classes(const std::string& root, const std::vector<std::string>& classes) const;
+  std::string merged(const std::string& root) const;
+
+  std::map<std::string, Level, std::less<>> levels_;
+  std::map<std::string, ClassFolders, std::less<>> classes_;
 };
 
 }  // namespace lockstep::data

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "lockstep/data/decode.h"
@@ -29,6 +30,10 @@ ImageSize tiff_size(const ByteWindow& bytes_at);
 Decoding open_tiff(std::string_view file);
 ImageSize webp_size(const ByteWindow& bytes_at);
 void decode_webp(std::string_view file, const PixelSink& sink);
+
+/// "it is a JPEG, but its name does not end in .jpg or .jpeg" for the first bytes of a file of another name;
+/// empty if they are surely of none of the formats.
+std::string misnamed(std::string_view head);
 
 /// EXIF's tag Orientation, 1 if there is none; `bytes_at` counts from the TIFF header that contains EXIF.
 int64_t exif_orientation(const ByteWindow& bytes_at);

@@ -21,7 +21,7 @@ struct TextPlace {
   int64_t line = 0;  ///< counted from 1
 };
 
-/// corrupt_data: `cannot read "path", line 17: why`
+/// corrupt_data: `cannot read "path", line 17: why`; no line before the first one.
 [[noreturn]] void refuse(const TextPlace& place, const std::string& why, std::string hint = {});
 
 /// The text without blanks at both ends.
@@ -30,9 +30,15 @@ std::string_view trimmed(std::string_view text);
 /// Removes the next line from `rest` and returns it trimmed. False at the end.
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place);
 
-/// Removes the next cell of a comma-separated line and returns it trimmed. `rest` becomes nullopt after the
-/// last cell.
+/// The text without the byte order mark of UTF-8, which Windows' programs write before it.
+std::string_view without_mark(std::string_view text);
+
+/// Removes the next cell of a comma-separated line and returns it trimmed, without quotes around it. `rest`
+/// becomes nullopt after the last cell.
 std::string_view next_cell(std::optional<std::string_view>& rest);
+
+/// A cell's number. from_chars takes no plus sign.
+std::string_view without_plus(std::string_view cell);
 
 /// Appends comma-separated numbers. Throws as refuse() does if one is missing, not a number or not finite.
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers);

@@ -34,21 +34,21 @@ std::string seen_by_run(const std::string& path, const std::vector<record::Event
 }
 
 // Without the samples that training left out.
-data::Dataset open(const std::string& path, const Options& options, const Model& model) {
-  const data::Dataset dataset =
-      data::open_source(
-          path, {.labels = options.labels, .on_bad_sample = options.on_bad_sample, .classes = model.classes})
-          .dataset;
-  return readable_samples(dataset, model, options.on_bad_sample).first;
+data::Dataset open(const std::string& path, data::SourceOptions how, const Options& options,
+                   const Model& model) {
+  how.labels = options.labels;
+  how.on_bad_sample = options.on_bad_sample;
+  how.classes = model.classes;
+  return readable_samples(data::open_source(path, how).dataset, model, options.on_bad_sample).first;
 }
 
 HeldOut whole(const std::string& path, const char* kind, const Options& options, const Model& model) {
-  const data::Dataset dataset = open(path, options, model);
+  const data::Dataset dataset = open(path, {.test_part = true}, options, model);
   return {dataset, with_commas(dataset.size()) + " " + kind + " " + noun_of(model) + " of " + path};
 }
 
 HeldOut split_off(const std::string& path, const Manifest& manifest, const Model& model) {
-  const data::Dataset dataset = open(path, manifest.options, model);
+  const data::Dataset dataset = open(path, {}, manifest.options, model);
   HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
   held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
   if (manifest.plan.data.listing_hash != as_hex(dataset.store().listing_hash())) {

@@ -21,10 +21,12 @@ std::string decoding_words(const data::ImageFormat& format) {
   return "";
 }
 
-void add_image_lines(std::vector<PlanLine>& lines, const data::ImageFormat& format,
-                     const PlanReasons& reasons) {
-  lines.push_back(
-      {"image size", std::to_string(format.height) + "x" + std::to_string(format.width), reasons.image_size});
+void add_image_lines(std::vector<PlanLine>& lines, const Plan& plan, const PlanReasons& reasons) {
+  const data::ImageFormat& format = plan.data.format;
+  const bool by_recipe = plan.recipe.find("image-size") != nullptr;
+  lines.push_back({"image size", std::to_string(format.height) + "x" + std::to_string(format.width),
+                   by_recipe ? "by the recipe; other sizes: " + describe_detail::as_text(format.resize)
+                             : reasons.image_size});
   lines.push_back({"color", format.channels == 1 ? "grey" : "rgb", reasons.color});
   lines.push_back({"decode", describe_detail::as_text(format.decode), decoding_words(format)});
   lines.push_back({"normalize", reasons.normalize,
@@ -91,7 +93,7 @@ std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
   if (sequences) {
     add_sequence_lines(lines, plan, reasons);
   } else {
-    add_image_lines(lines, data.format, reasons);
+    add_image_lines(lines, plan, reasons);
   }
   return lines;
 }

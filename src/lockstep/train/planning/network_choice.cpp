@@ -8,8 +8,10 @@
 #include "lockstep/base/text.h"
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/module_checks.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/nn/weights_file.h"
+#include "lockstep/train/options/number_type.h"
 #include "lockstep/train/step/first_instance.h"
 #include "lockstep/train/step/learning.h"
 #include "lockstep/train/step/shard_runner.h"
@@ -113,6 +115,8 @@ NetworkChoice make_network(const nn::Network& network, const nn::NetworkInput& i
   if (step.tbptt_length > 0) check_pieces(plan.name, choice.prototype);
   count_learnables(plan, choice.prototype);
   learning_rate_factors(learnables_of(choice.prototype), plan);  // throws for invalid factors
+  if (choice.network.spec().is_null())
+    nn::check_module(plan.name, choice.prototype, input, number_type(options.precision));
   if (input.time_steps == 0) plan.frozen_layers = static_cast<int64_t>(nn::frozen_layers(choice.prototype));
   return choice;
 }

@@ -14,29 +14,32 @@ constexpr int64_t kLeastForArchive = 64 << 20;  // bytes
 
 class DataOpener {
  public:
+  enum class Part { training, judging };
+
   DataOpener(const Options& options, std::shared_ptr<data::ImageShare> share, int64_t most_memory)
       : options_(options),
         share_(share != nullptr ? std::move(share) : std::make_shared<data::ImageShare>()),
         most_memory_(std::max(most_memory, kLeastForArchive)) {}
 
-  data::Dataset open(const std::string& path, const std::vector<std::string>& classes) {
-    const data::Source source = share_->open_source(path, {.labels = options_.labels,
-                                                           .on_bad_sample = options_.on_bad_sample,
-                                                           .classes = classes,
-                                                           .most_memory = most_memory_});
+  data::Source open(const std::string& path, const std::vector<std::string>& classes, Part part) {
+    data::Source source = share_->open_source(path, {.labels = options_.labels,
+                                                     .on_bad_sample = options_.on_bad_sample,
+                                                     .classes = classes,
+                                                     .test_part = part == Part::judging,
+                                                     .most_memory = most_memory_});
     opened_.skipped.insert(opened_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (opened_.kind.empty()) {
       opened_.kind = source.kind;
       opened_.warning = source.warning;
     }
-    return source.dataset;
+    return source;
   }
 
   /// Held-out or test data: given by the caller, else at `path`, else none.
-  data::Dataset judging_data(const data::Dataset& given, const std::string& path,
-                             const std::vector<std::string>& classes) {
-    if (!given.empty()) return given;
-    return path.empty() ? data::Dataset() : open(path, classes);
+  data::Source judging_data(const data::Dataset& given, const std::string& path,
+                            const std::vector<std::string>& classes) {
+    if (!given.empty() || path.empty()) return {given, "", {}};
+    return open(path, classes, Part::judging);
   }
 
   OpenedData& opened() { return opened_; }
@@ -63,14 +66,21 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
       throw Error(ErrorCode::invalid_option, "the dataset is empty",
                   "give training data with samples, or the folder that contains them");
     const bool goes_on = options.resume && earlier != nullptr;
-    sets.train = !request.dataset.empty()
-                     ? request.dataset
-                     : opener.open(request.folder.string(),
-                                   goes_on ? earlier->data.classes : std::vector<std::string>{});
+    sets.train =
+        !request.dataset.empty()
+            ? request.dataset
+            : opener
+                  .open(request.folder.string(), goes_on ? earlier->data.classes : std::vector<std::string>{},
+                        DataOpener::Part::training)
+                  .dataset;
   }
   const std::vector<std::string>& classes = sets.train.classes();
-  sets.validation = opener.judging_data(request.validation, options.validation, classes);
-  sets.test = opener.judging_data(request.test, options.test, classes);
+  const data::Source validation = opener.judging_data(request.validation, options.validation, classes);
+  sets.validation = validation.dataset;
+  opened.validation_file = validation.file;
+  const data::Source test = opener.judging_data(request.test, options.test, classes);
+  sets.test = test.dataset;
+  opened.test_file = test.file;
   if (classes.size() < 2)
     throw Error(ErrorCode::invalid_option,
                 "the training data have " +

@@ -25,6 +25,7 @@ struct OpenedData {
   Datasets sets;
   std::string kind;     ///< of the first path that was opened, in words; empty: the caller gave all samples
   std::string warning;  ///< of the same path; may be empty
+  std::string validation_file, test_file;  ///< data::Source::file; mostly empty
   std::vector<data::BadSample> skipped;
 };
 

@@ -7,9 +7,7 @@
 #include "lockstep/base/share.h"
 #include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/nn/layers.h"
-#include "lockstep/nn/module_checks.h"
 #include "lockstep/train/options/normalization.h"
-#include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/planning/class_weights.h"
 #include "lockstep/train/planning/data_checks.h"
@@ -172,6 +170,8 @@ class Preparation {
     plan_.data.classes = sets_.train.classes();
     reasons_.source = std::move(opened.kind);
     reasons_.source_warning = std::move(opened.warning);
+    if (!opened.validation_file.empty()) reasons_.validation = "from " + opened.validation_file;
+    if (!opened.test_file.empty()) reasons_.test = "from " + opened.test_file;
     if (earlier_ == nullptr) check_kind_of_data(asked_, sets_.train.store().kind());
   }
 
@@ -208,7 +208,8 @@ class Preparation {
     plan_.data.listing_hash = as_hex(sets_.train.store().listing_hash());
     plan_.data.held_out_listing_hash =
         as_hex(sets_.validation.empty() ? 0 : sets_.validation.store().listing_hash());
-    reasons_.validation = hold_out(sets_, options_, plan_.data);
+    std::string held_out = hold_out(sets_, options_, plan_.data);
+    if (reasons_.validation.empty()) reasons_.validation = std::move(held_out);
     count_samples();
   }
 
@@ -244,9 +245,6 @@ class Preparation {
     prepared_.network = std::move(choice.network);
     prepared_.prototype = std::move(choice.prototype);
     plan_.network = std::move(choice.plan);
-    if (prepared_.network.spec().is_null())
-      nn::check_module(plan_.network.name, prepared_.prototype, plan_.network.input,
-                       number_type(options_.precision));
     reasons_.channels_last = prepared_.prototype.channels_last;
   }
 

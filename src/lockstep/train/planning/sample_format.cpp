@@ -32,6 +32,12 @@ std::string reason_of_common_size(const data::ImageFormat& format, const std::st
               : "");
 }
 
+std::string reason_of_no_colours(int64_t image_count) {
+  if (image_count <= data::kPixelsLookedAt) return "the images have three channels, but no colours";
+  return "three channels, but no colours in the " + std::to_string(data::kPixelsLookedAt) +
+         " images that were looked at; else: --color rgb";
+}
+
 }  // namespace
 
 FormatChoice choose_image_format(const data::Dataset& train, const Options& options,
@@ -62,7 +68,7 @@ FormatChoice choose_image_format(const data::Dataset& train, const Options& opti
   }
   choice.color_reason = options.color != Color::auto_ ? "asked for"
                         : colour                      ? "there are colour images"
-                        : survey.any_colour           ? "the images have three channels, but no colours"
+                        : survey.any_colour           ? reason_of_no_colours(train.size())
                                                       : "no colour image among " + examined;
   return choice;
 }

@@ -109,8 +109,7 @@ class Folds {
       options_ = resumed_options(asked, begun, request_.given, Change::refused);
     } else {
       options_ = asked;
-      folder_ = asked.output.empty() ? record::RunFolder::create_numbered(run_name(request_))
-                                     : record::RunFolder::create(asked.output);
+      folder_ = create_run_folder(request_, asked);
     }
     options_.output = folder_->paths().folder.string();
     options_.resume = false;

@@ -1,6 +1,7 @@
 #include "lockstep/train/run/run_start.h"
 
 #include "lockstep/base/error.h"
+#include "lockstep/data/listed_below.h"
 #include "lockstep/device/isa.h"
 #include "lockstep/io/byte_store.h"
 #include "lockstep/train/loop/ranks.h"
@@ -17,8 +18,7 @@ record::RunFolder open_run_folder(const TrainingRequest& request, const Options&
                   "add --output RUN");
     return record::RunFolder::open(options.output);
   }
-  return options.output.empty() ? record::RunFolder::create_numbered(run_name(request))
-                                : record::RunFolder::create(options.output);
+  return create_run_folder(request, options);
 }
 
 [[noreturn]] void refuse_without_options(const std::filesystem::path& folder, bool has_checkpoint) {
@@ -67,6 +67,23 @@ std::string run_name(const TrainingRequest& request) {
   if (request.folder.empty()) return request.network.empty() ? "run" : request.network.name();
   const std::string name = io::short_name(request.folder.string());
   return name.empty() ? "run" : name;
+}
+
+record::RunFolder create_run_folder(const TrainingRequest& request, const Options& options) {
+  const bool is_named = !options.output.empty();
+  const std::string name = run_name(request);
+  const std::filesystem::path folder = is_named ? options.output : record::default_name(name);
+  const std::string train = request.dataset.empty() ? request.folder.string() : "";
+  if (options.on_bad_sample == data::OnBadSample::fail) {
+    for (const std::string& data : {train, options.validation, options.test}) {
+      if (!data::is_listed_below(folder, data)) continue;
+      throw Error(ErrorCode::invalid_option,
+                  "the run folder \"" + folder.string() + "\" would lie among the images of \"" + data + "\"",
+                  is_named ? "name an --output outside of the data"
+                           : "add an --output outside of the data, or begin in another folder");
+    }
+  }
+  return is_named ? record::RunFolder::create(folder) : record::RunFolder::create_numbered(name);
 }
 
 RunStart start_run(const TrainingRequest& request, const Options& asked, comm::Communicator& comm) {

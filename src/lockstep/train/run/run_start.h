@@ -25,6 +25,10 @@ struct RunStart {
 /// NAME of a run folder NAME-001 that the user did not name.
 std::string run_name(const TrainingRequest& request);
 
+/// The folder of a new run: options.output, or a numbered one. Throws invalid_option before it makes a folder
+/// if the run would lie among the images that it trains on, and what RunFolder::create throws.
+record::RunFolder create_run_folder(const TrainingRequest& request, const Options& options);
+
 /// Rank 0 opens the run folder, or creates it, and reads what a resume needs; all ranks get its options and
 /// state. Collective. Throws invalid_option for options that cannot change at a resume, not_found for a run
 /// that cannot be resumed, and what opening a folder throws.
