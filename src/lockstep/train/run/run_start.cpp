@@ -72,7 +72,8 @@ std::string run_name(const TrainingRequest& request) {
 record::RunFolder create_run_folder(const TrainingRequest& request, const Options& options) {
   const bool is_named = !options.output.empty();
   const std::string name = run_name(request);
-  const std::filesystem::path folder = is_named ? options.output : record::default_name(name);
+  const std::filesystem::path folder =
+      is_named ? std::filesystem::path(options.output) : record::default_name(name);
   const std::string train = request.dataset.empty() ? request.folder.string() : "";
   if (options.on_bad_sample == data::OnBadSample::fail) {
     for (const std::string& data : {train, options.validation, options.test}) {
