@@ -159,6 +159,7 @@ std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions 
   if (count < 1)
     throw Error(ErrorCode::invalid_option,
                 "a split cannot take " + std::to_string(count) + " samples of each class", "use 1 or more");
+  if (store_ == nullptr) return {};
   check_labels_have_more(*this, count);
   return split_labels(options.seed, [&](int64_t, int64_t) { return count; });
 }

@@ -33,22 +33,30 @@ std::string seen_by_run(const std::string& path, const std::vector<record::Event
   return std::filesystem::exists(whole, none) ? whole.string() : path;
 }
 
+struct Run {
+  const std::vector<record::Event>& events;
+  const Manifest& manifest;
+  const Model& model;
+};
+
 // Without the samples that training left out.
-data::Dataset open(const std::string& path, data::SourceOptions how, const Options& options,
-                   const Model& model) {
+data::Dataset open(const std::string& path, data::SourceOptions how, const Run& run) {
+  const Options& options = run.manifest.options;
   how.labels = options.labels;
   how.on_bad_sample = options.on_bad_sample;
-  how.classes = model.classes;
-  return readable_samples(data::open_source(path, how).dataset, model, options.on_bad_sample).first;
+  how.classes = run.model.classes;
+  const data::Dataset dataset = data::open_source(seen_by_run(path, run.events), how).dataset;
+  return readable_samples(dataset, run.model, options.on_bad_sample).first;
 }
 
-HeldOut whole(const std::string& path, const char* kind, const Options& options, const Model& model) {
-  const data::Dataset dataset = open(path, {.test_part = true}, options, model);
-  return {dataset, with_commas(dataset.size()) + " " + kind + " " + noun_of(model) + " of " + path};
+HeldOut whole(const std::string& path, const char* kind, const Run& run) {
+  const data::Dataset dataset = open(path, {.test_part = true}, run);
+  return {dataset, with_commas(dataset.size()) + " " + kind + " " + noun_of(run.model) + " of " + path};
 }
 
-HeldOut split_off(const std::string& path, const Manifest& manifest, const Model& model) {
-  const data::Dataset dataset = open(path, {}, manifest.options, model);
+HeldOut split_off(const std::string& path, const Run& run) {
+  const auto& [events, manifest, model] = run;
+  const data::Dataset dataset = open(path, {}, run);
   HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
   held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
   if (manifest.plan.data.listing_hash != as_hex(dataset.store().listing_hash())) {
@@ -68,13 +76,13 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
                 "name the --output folder of lockstep train");
   const Options& options = manifest->options;
-  const auto seen = [&](const std::string& path) { return path.empty() ? path : seen_by_run(path, events); };
-  const std::string folder = seen(folder_of_run(events));
+  const Run run{events, *manifest, model};
+  const std::string folder = folder_of_run(events);
   const char* const hint = "name labelled images, FOLDER";
   // Held-out samples decided which weights are the best, test samples decided nothing.
-  if (!options.test.empty()) return whole(seen(options.test), "test", options, model);
-  if (!options.validation.empty()) return whole(seen(options.validation), "held-out", options, model);
-  if (holds_out(options) && !folder.empty()) return split_off(folder, *manifest, model);
+  if (!options.test.empty()) return whole(options.test, "test", run);
+  if (!options.validation.empty()) return whole(options.validation, "held-out", run);
+  if (holds_out(options) && !folder.empty()) return split_off(folder, run);
   throw Error(ErrorCode::not_found,
               folder.empty() ? "the run does not say where its images are" : "the run held out no images",
               hint);

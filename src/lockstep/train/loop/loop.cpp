@@ -34,10 +34,8 @@ using Clock = std::chrono::steady_clock;
 nn::Instance another_instance(const TrainingSetup& setup, const nn::Instance& prototype) {
   nn::Instance instance = trainable_instance(setup.network, setup.plan.network, setup.plan.step.seed);
   if (instance.module == prototype.module)
-    throw Error(
-        ErrorCode::invalid_option,
-        "the function that makes the network " + quote(setup.network.name()) + " gave the same module twice",
-        "make a new module in each call; each worker needs its own");
+    throw Error(ErrorCode::invalid_option, "the network's function gave the same module twice",
+                "make a new module in each call; each worker needs its own");
   return instance;
 }
 
