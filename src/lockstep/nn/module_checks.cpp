@@ -16,7 +16,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/nn/freeze.h"
-#include "lockstep/nn/kept_buffers.h"
+#include "lockstep/nn/module_trial.h"
 #include "lockstep/nn/state.h"
 
 namespace lockstep::nn {
@@ -120,12 +120,7 @@ void check_module(const std::string& name, const Instance& instance, const Netwo
   begin_training(instance);
   const KeptBuffers kept(*instance.module);
   const device::RandomScope own_draws(at::kCPU, 0);
-  const at::Tensor images = at::arange(kImages * input.channels * input.height * input.width, at::kFloat)
-                                .mul_(0.7)
-                                .sin_()
-                                .view({kImages, input.channels, input.height, input.width})
-                                .to(type);
-  const at::Tensor output = output_for(name, instance, images);
+  const at::Tensor output = output_for(name, instance, made_up_images(input, kImages).to(type));
   check_output(name, output, input);
   check_gradients(name, instance, output);
 }

@@ -11,7 +11,7 @@
 #include "lockstep/device/random_scope.h"
 #include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/memory_order.h"
-#include "lockstep/nn/kept_buffers.h"
+#include "lockstep/nn/module_trial.h"
 
 namespace lockstep::nn {
 namespace {
@@ -36,20 +36,12 @@ class InMode {
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> before_;
 };
 
-// No random numbers are drawn here, because the initial weights come from the thread's generator.
-at::Tensor made_up_image(const NetworkInput& input) {
-  return at::arange(input.channels * input.height * input.width, at::kFloat)
-      .mul_(0.7)
-      .sin_()
-      .view({1, input.channels, input.height, input.width});
-}
-
 bool gives_the_same(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
                     const NetworkInput& input) {
   const torch::NoGradGuard no_grad;
   const kernels::DirectKernels convolutions(true);
   const InMode evaluating(module, false);
-  const at::Tensor image = made_up_image(input);
+  const at::Tensor image = made_up_images(input, 1);
   try {
     const at::Tensor wanted = forward(image), given = forward(kernels::channels_last(image));
     return wanted.sizes() == given.sizes() &&
@@ -72,8 +64,8 @@ bool writes_through_views(torch::nn::Module& module,
   const kernels::RowCopies copies;
   try {
     forward(kernels::channels_last(
-        at::cat({made_up_image(input),
-                 made_up_image(input).neg()})));  // two images: batch norm needs more than one value
+        at::cat({made_up_images(input, 1),
+                 made_up_images(input, 1).neg()})));  // two images: batch norm needs more than one value
     return copies.changed();
   } catch (...) {
     return true;

@@ -1,5 +1,7 @@
 #include "lockstep/train/inference/held_out.h"
 
+#include <algorithm>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
@@ -13,20 +15,16 @@
 namespace lockstep::train {
 namespace {
 
-std::string folder_of_run(const std::vector<record::Event>& events) {
-  std::string folder;
-  for (const record::Event& event : events) {
-    if (event.kind == "plan") folder = record::text(event, "folder");
-  }
-  return folder;
+// Of the last event of a kind; empty: there is none.
+std::string last_text(const std::vector<record::Event>& events, std::string_view kind, const char* name) {
+  const auto last = std::find_if(events.rbegin(), events.rend(),
+                                 [&](const record::Event& event) { return event.kind == kind; });
+  return last == events.rend() ? "" : record::text(*last, name);
 }
 
 // As the run saw it, whose folder was another one; `path` if that is not there.
 std::string seen_by_run(const std::string& path, const std::vector<record::Event>& events) {
-  std::string folder;
-  for (const record::Event& event : events) {
-    if (event.kind == record::Environment::kind) folder = record::text(event, "working_folder");
-  }
+  const std::string folder = last_text(events, record::Environment::kind, "working_folder");
   if (folder.empty() || io::is_address(path)) return path;
   const std::filesystem::path whole = (std::filesystem::path(folder) / path).lexically_normal();
   std::error_code none;
@@ -77,7 +75,7 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
                 "name the --output folder of lockstep train");
   const Options& options = manifest->options;
   const Run run{events, *manifest, model};
-  const std::string folder = folder_of_run(events);
+  const std::string folder = last_text(events, "plan", "folder");
   const char* const hint = "name labelled images, FOLDER";
   // Held-out samples decided which weights are the best, test samples decided nothing.
   if (!options.test.empty()) return whole(options.test, "test", run);

@@ -1,13 +1,25 @@
-// Keeps what a trial of a module would change.
+// What a trial of a user's module needs: images, and its buffers as they were.
 #pragma once
 
 #include <utility>
 #include <vector>
 
+#include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/nn/network.h"
+
 namespace lockstep::nn {
+
+/// Images [count,C,H,W] in float32. Draws no random numbers, because the initial weights come from the
+/// thread's generator.
+inline at::Tensor made_up_images(const NetworkInput& input, int64_t count) {
+  return at::arange(count * input.channels * input.height * input.width, at::kFloat)
+      .mul_(0.7)
+      .sin_()
+      .view({count, input.channels, input.height, input.width});
+}
 
 /// Restores a module's buffers, such as running statistics, at its end.
 class KeptBuffers {
