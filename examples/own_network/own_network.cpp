@@ -8,7 +8,8 @@
 //   build/own_network/own_network digits
 //
 // Its last line: accuracy 0.97 or so on 1000 images that it has not seen. The weights are in
-// runs/own_network-001/model.safetensors
+// runs/own_network-001/model.safetensors. Ctrl-C saves a checkpoint, and the run's name continues it:
+//   build/own_network/own_network digits runs/own_network-001
 #include <cstdio>
 
 #include <torch/nn.h>
@@ -37,18 +38,32 @@ struct OwnNetworkImpl : torch::nn::Module {
 TORCH_MODULE(OwnNetwork);
 
 void client(Session& session) {
-  if (session.arguments().size() != 1)
-    throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: own_network FOLDER");
+  const StopSignals signals("saving a checkpoint; press Ctrl-C again to kill");
+  const std::vector<std::string>& arguments = session.arguments();
+  if (arguments.empty() || arguments.size() > 2)
+    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+                "usage: own_network FOLDER [RUN-TO-CONTINUE]");
+  train::Options options{.max_epochs = 3};
+  if (arguments.size() == 2) {
+    options.output = arguments.back();
+    options.resume = true;
+  }
   const auto network =
       nn::network("own_network", [](const nn::NetworkInput& input) { return OwnNetwork(input); });
-  const data::ImageFolder images(session.arguments().front());
+  const data::ImageFolder images(arguments.front());
   // All cores train; the weights have the same bits on one core and on all.
-  const train::Result result = train::fit(network, images, {.max_epochs = 3}, [](const record::Event& event) {
+  const auto show = [](const record::Event& event) {
     if (event.kind != "validation") return record::Control::go;
     const double accuracy = record::number(event, "accuracy");
     std::printf("epoch %d: accuracy %.3f\n", static_cast<int>(event.epoch), accuracy);
     return accuracy >= 0.99 ? record::Control::stop : record::Control::go;
-  });
+  };
+  const train::Result result = train::fit(network, images, options, show, signals.token());
+  if (result.reason == train::EndReason::stopped) {
+    std::printf("stopped; to continue: own_network %s %s\n", arguments.front().c_str(),
+                result.output.c_str());
+    return;
+  }
   std::printf("accuracy %.3f on images it has not seen; the weights are in %s\n", result.accuracy,
               result.weights.c_str());
 }

@@ -8,6 +8,7 @@
 #include "lockstep/data/sequences.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/device/gpus.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/nn/module.h"
@@ -35,6 +36,7 @@ using comm::FlagReduction;
 using comm::Reduction;
 using device::gpus;
 using device::GpuStatus;
+using launch::StopSignals;
 using pool::BatchJob;
 using pool::BatchOptions;
 using pool::DataQueue;

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -62,6 +63,21 @@ def check_readme(cmake, work, options, environment):
         sys.exit("README's program shows no progress, or not its last line")
 
 
+def check_ctrl_c(program, digits, work, environment):
+    """Ctrl-C saves a checkpoint; the run that continues it has the weights of the run that was left alone."""
+    with subprocess.Popen([program, digits], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=work,
+                          env=environment) as stopped:
+        runs.wait_for(lambda: runs.steps_done(work / "runs/own_network-002") > 0)
+        stopped.send_signal(signal.SIGINT)
+        printed, told = stopped.communicate(timeout=60)
+    line = printed.splitlines()[-1]
+    if stopped.returncode != 0 or line != f"stopped; to continue: own_network {digits} runs/own_network-002":
+        sys.exit(f"after Ctrl-C the example ended with {stopped.returncode} and said:\n{printed}{told}")
+    checked(program, digits, "runs/own_network-002", cwd=work, env=environment)
+    if runs.weights(work / "runs/own_network-001") != runs.weights(work / "runs/own_network-002"):
+        sys.exit("a run stopped by Ctrl-C and continued has other weights")
+
+
 def main():
     cmake, built, work, generator, compiler = sys.argv[1:]
     # The work folder keeps its place, so that a compiler cache finds what it compiled before.
@@ -84,6 +100,7 @@ def main():
                         printed.splitlines()[-1])
     if last is None or float(last[1]) < 0.5 or not (work / last[2]).exists():
         sys.exit("the example's last line is not what its head promises")
+    check_ctrl_c(example / "own_network", digits, work, environment)
     check_readme(cmake, work, options, environment)
     checked(prefix / "bin/lockstep", "--help", env=environment)
 

@@ -55,9 +55,9 @@ void Error::compose() {
   if (!hint_.empty()) text_ += "\n  hint: " + hint_;
 }
 
-Error errno_error(int errno_value, std::string_view verb, std::string_view path) {
-  std::string message =
-      "cannot " + std::string(verb) + " \"" + std::string(path) + "\": " + std::strerror(errno_value);
+namespace {
+
+Error translated(int errno_value, std::string message) {
   switch (errno_value) {
     case ENOENT:
       return {ErrorCode::not_found, std::move(message), "check the path"};
@@ -79,6 +79,15 @@ Error errno_error(int errno_value, std::string_view verb, std::string_view path)
     default:
       return {ErrorCode::io, std::move(message)};
   }
+}
+
+}  // namespace
+
+Error errno_error(int errno_value, std::string_view verb, std::string_view path) {
+  Error error = translated(errno_value, "cannot " + std::string(verb) + " \"" + std::string(path) +
+                                            "\": " + std::strerror(errno_value));
+  error.errno_value_ = errno_value;
+  return error;
 }
 
 }  // namespace lockstep

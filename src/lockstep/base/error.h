@@ -43,14 +43,18 @@ class Error : public std::exception {
   const std::string& hint() const { return hint_; }
   const std::vector<std::string>& context() const { return context_; }
   const char* what() const noexcept override { return text_.c_str(); }
+  /// The errno that errno_error translated; 0 for every other error.
+  int errno_value() const { return errno_value_; }
 
   /// Adds one outer layer, e.g. "while filling mini-batch 12 of epoch 3".
   void add_context(std::string line);
 
  private:
+  friend Error errno_error(int errno_value, std::string_view verb, std::string_view path);
   void compose();
 
   ErrorCode code_;
+  int errno_value_ = 0;
   std::string message_;
   std::string hint_;
   std::vector<std::string> context_;

@@ -11,7 +11,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/run/fit.h"
@@ -67,7 +67,7 @@ class ScalingBench {
                        ? ""
                        : "\n" + table(console_.table_width()) + "\nwritten to " + output_.string() +
                              ": scaling.svg, scaling.csv, scaling.txt, and each run in workers-N\n");
-    if (signals_.signal() != 0) return kSignalStatus + signals_.signal();
+    if (signals_.signal() != 0) return launch::kSignalStatus + signals_.signal();
     return same_weights() || weights_follow_workers() ? 0 : 1;
   }
 
@@ -198,7 +198,7 @@ class ScalingBench {
   Console& console_;
   ScalingOptions asked_;
   std::filesystem::path folder_;
-  StopSignals signals_;
+  launch::StopSignals signals_;
   train::Options options_;
   std::filesystem::path output_;
   int64_t cores_ = 1, shards_ = 1;

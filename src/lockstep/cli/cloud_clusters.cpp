@@ -12,7 +12,7 @@
 #include "lockstep/cli/cloud_text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cloud/aws_bridge.h"
 #include "lockstep/cloud/cluster_power.h"
@@ -99,7 +99,7 @@ class CloudLine {
 
 // Runs a change with its progress and Ctrl-C.
 int with_progress(Console& console, const std::function<void(const cloud::Watch&)>& work) {
-  StopSignals signals("stopping after this request; press Ctrl-C again to kill");
+  launch::StopSignals signals("stopping after this request; press Ctrl-C again to kill");
   try {
     CloudLine line(console);
     work({.show = [&](const cloud::Progress& progress) { line.show(progress); }, .stop = signals.token()});
@@ -107,7 +107,7 @@ int with_progress(Console& console, const std::function<void(const cloud::Watch&
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     console.note(error.message() + (error.hint().empty() ? "" : "; " + error.hint()) + "\n");
-    return kSignalStatus + signals.signal();
+    return launch::kSignalStatus + signals.signal();
   }
 }
 

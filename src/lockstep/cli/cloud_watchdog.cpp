@@ -8,7 +8,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cloud/request.h"
 #include "lockstep/cloud/watchdog.h"
@@ -102,13 +102,13 @@ int run_cloud_watchdog(const Call& call, Console& console) {
     look_once(call, choice, state, console);
     return 0;
   }
-  StopSignals signals("");
+  launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   while (!signals.token().stop_requested() && !look_once(call, choice, state, console))
     never.wait_for(lock, signals.token(), std::chrono::duration<double>(choice.every), [] { return false; });
-  return signals.signal() == 0 ? 0 : kSignalStatus + signals.signal();
+  return signals.signal() == 0 ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace lockstep::cli

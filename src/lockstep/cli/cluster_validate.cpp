@@ -7,7 +7,7 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/cluster.h"
 #include "lockstep/cluster/profile.h"
@@ -80,14 +80,14 @@ int run_cluster_wait(const Call& call, Console& console) {
   const cluster::Cluster found(profile_of(call));
   const int64_t asked = settings_of<WaitChoice>(call).nodes;
   const int64_t wanted = asked > 0 ? asked : found.profile().nodes;
-  StopSignals signals("not waiting any longer");
+  launch::StopSignals signals("not waiting any longer");
   const auto tell = [&](int64_t up) {
     console.print(printable(jobs::shown_profile(found.name())) + ": " + with_commas(up) + " of " +
                   with_commas(wanted) + " nodes can take a job\n");
   };
   return found.wait({.nodes = wanted, .tell = tell, .stop = signals.token()})
              ? 0
-             : kSignalStatus + signals.signal();
+             : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace lockstep::cli

@@ -6,7 +6,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/copy.h"
@@ -90,7 +90,7 @@ std::vector<FieldInfo> copy_fields() { return fields_of<CopyChoice>(); }
 
 int run_copy(const Call& call, Console& console) {
   const auto start = Clock::now();
-  StopSignals signals("stopping; press Ctrl-C again to kill");
+  launch::StopSignals signals("stopping; press Ctrl-C again to kill");
   refuse_run_folder(call.words[0], call.words[1]);
   const auto from = io::open_store(call.words[0]);
   const auto to = io::open_sink(call.words[1]);
@@ -110,7 +110,7 @@ int run_copy(const Call& call, Console& console) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     const std::string how_far = error.context().empty() ? "" : ": " + error.context().back();
     console.note("stopped" + how_far + "; repeat the command to continue\n");
-    return kSignalStatus + signals.signal();
+    return launch::kSignalStatus + signals.signal();
   }
 }
 

@@ -7,7 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/options/pretrained.h"
 
@@ -51,7 +51,7 @@ void DownloadLine::show(const download::Progress& progress) {
 }
 
 int run_download(Console& console, const std::function<void(const download::Options&)>& work) {
-  StopSignals signals("stopping; press Ctrl-C again to kill");
+  launch::StopSignals signals("stopping; press Ctrl-C again to kill");
   try {
     DownloadLine line(console);
     work({.stop = signals.token(),
@@ -60,7 +60,7 @@ int run_download(Console& console, const std::function<void(const download::Opti
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     console.note(error.message() + "; repeat the command to continue\n");
-    return kSignalStatus + signals.signal();
+    return launch::kSignalStatus + signals.signal();
   }
 }
 

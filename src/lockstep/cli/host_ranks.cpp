@@ -17,7 +17,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/host_messages.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cluster/ssh.h"
 #include "lockstep/launch/process.h"
 
@@ -152,7 +152,7 @@ class Agent {
 class HostRanks {
  public:
   HostRanks(const HostProgram& asked, Console& console) : asked_(asked), console_(console) {
-    const sigset_t signals = stop_signal_set();
+    const sigset_t signals = launch::stop_signal_set();
     signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) throw errno_error(errno, "watch", "signals");
   }
@@ -295,7 +295,7 @@ class HostRanks {
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGHUP && signal_ != 0) continue;
-      ignore_hangups();
+      launch::ignore_hangups();
       if (signal_ == 0) signal_ = signal;
       if (!shares_.empty()) send(static_cast<char>(signal));
       ++signal_count_;

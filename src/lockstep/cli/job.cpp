@@ -15,7 +15,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/job_places.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_store.h"
@@ -143,7 +143,7 @@ int run_job_show(const Call& call, Console& console) {
 int run_job_wait(const Call& call, Console& console) {
   const double timeout = settings_of<WaitChoice>(call).timeout;
   const std::vector<JobPaths> all = jobs_of(call);
-  StopSignals signals("the jobs go on; not waiting any longer");
+  launch::StopSignals signals("the jobs go on; not waiting any longer");
   const auto start = std::chrono::steady_clock::now();
   std::mutex mutex;
   std::condition_variable_any never;
@@ -153,7 +153,7 @@ int run_job_wait(const Call& call, Console& console) {
   for (const JobPaths& paths : all) {
     JobView view = job_now(paths, console);
     while (!jobs::is_over(view)) {
-      if (signals.token().stop_requested()) return kSignalStatus + signals.signal();
+      if (signals.token().stop_requested()) return launch::kSignalStatus + signals.signal();
       constexpr int kTimedOut = 124;  // as timeout(1)
       if (timeout > 0 && seconds_since(start) > timeout) return kTimedOut;
       if (seconds_since(start) > woken + kSecondsBetweenWakes) {

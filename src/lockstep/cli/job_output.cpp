@@ -15,7 +15,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/job_places.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/jobs/attempt_error.h"
 #include "lockstep/jobs/job_run.h"
@@ -124,7 +124,7 @@ class Diary {
 
 // Calls `look` until it returns false or a signal asks to end. False after a signal.
 template <class Look>
-bool look_until_over(const StopSignals& signals, const Look& look) {
+bool look_until_over(const launch::StopSignals& signals, const Look& look) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
@@ -173,7 +173,7 @@ class FollowedRuns {
 };
 
 int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
-  StopSignals signals("");
+  launch::StopSignals signals("");
   int64_t attempt = 0;
   std::optional<Diary> diary;
   const bool is_over = look_until_over(signals, [&] {
@@ -189,7 +189,7 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
     if (diary) console.print(diary->read(!goes_on));
     return goes_on;
   });
-  return is_over || signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  return is_over || signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 // Copies a file or a folder with all in it; counts the files.
@@ -284,7 +284,7 @@ int run_job_fetch(const Call& call, Console& console) {
 }
 
 Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Console& console) {
-  StopSignals signals(options.notice);
+  launch::StopSignals signals(options.notice);
   const fs::path run_folder = jobs::read_spec(paths).run_folder;
   FollowedRuns runs(run_folder, options.plot, console);
   JobView view;
@@ -315,7 +315,7 @@ int run_job_attach(const Call& call, Console& console) {
                        .notice = "detached; the job goes on: lockstep job attach " + jobs::shown_id(paths)},
                       console);
     if (end.over) return end.over->state == JobState::ended ? 0 : 1;
-    return end.signal == SIGINT ? 0 : kSignalStatus + end.signal;
+    return end.signal == SIGINT ? 0 : launch::kSignalStatus + end.signal;
   }
   const int status = follow_diary(paths, -1, console);
   const JobView now = job_now(paths, console);

@@ -16,7 +16,7 @@
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/relay.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 
 namespace lockstep::cli {
@@ -159,7 +159,7 @@ void check_state(const std::string& state) {
 }
 
 int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Console& console) {
-  StopSignals signals("");
+  launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
@@ -174,7 +174,7 @@ int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Cons
     console.print(console.is_terminal() ? "\033[H\033[2J" + text : text + "\n");
     never.wait_for(lock, signals.token(), kJobsInterval, [] { return false; });
   }
-  return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace

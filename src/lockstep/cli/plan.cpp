@@ -7,7 +7,7 @@
 #include "lockstep/cli/forecast_text.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/train/forecast/forecast.h"
 #include "lockstep/train/planning/prepare.h"
@@ -69,7 +69,7 @@ int run_plan(const Call& call, Console& console) {
                   console.is_terminal() ? static_cast<size_t>(std::max(kNarrowest, console.width())) : 0));
   Json printed = values_of(prepared.plan);
   if (!asked.forecast.empty()) {
-    const StopSignals signals("");
+    const launch::StopSignals signals("");
     if (console.note_is_terminal()) console.note("\nmeasuring this machine ...\n");
     const train::StepCosts costs = train::measure_step(prepared, asked.forecast, signals.token());
     const train::Forecast forecast = train::make_forecast(prepared.plan, costs, asked);

@@ -18,7 +18,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/launch/process.h"
 
@@ -35,7 +35,7 @@ constexpr size_t kLastLines = 5;
 constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
-  sigset_t signals = stop_signal_set();
+  sigset_t signals = launch::stop_signal_set();
   ::sigaddset(&signals, SIGCHLD);
   return signals;
 }
@@ -241,7 +241,7 @@ class Ranks {
     while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD || (signal == SIGHUP && end_.signal != 0)) continue;
-      ignore_hangups();
+      launch::ignore_hangups();
       pass_signal(signal);
     }
   }

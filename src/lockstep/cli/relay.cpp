@@ -20,7 +20,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
 #include "lockstep/cli/build_text.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/profile.h"
 #include "lockstep/cluster/ssh.h"
@@ -217,7 +217,7 @@ std::vector<std::string> ssh_with_output(const NamedProfile& found, const std::v
 
 // Its exit status. A signal ends the command there; then nothing.
 std::optional<int> run_there(const NamedProfile& found, const std::vector<std::string>& words,
-                             const StopSignals& signals, Console& console) {
+                             const launch::StopSignals& signals, Console& console) {
   const pid_t process =
       launch::start_process({.program = "ssh", .words = ssh_with_output(found, words, console)});
   const auto end = launch::wait_for_end(process, signals.token());
@@ -253,11 +253,11 @@ int relay_job(const Verb& verb, const Call& call, Console& console) {
     words.push_back(relayed->job);
   }
   const bool attaches = verb.name == "job attach";
-  const StopSignals signals(attaches ? "detached; the job goes on: lockstep job attach " + first.name()
-                                     : std::string());
+  const launch::StopSignals signals(
+      attaches ? "detached; the job goes on: lockstep job attach " + first.name() : std::string());
   const auto status = run_there(first.profile, words, signals, console);
   if (status) return *status;
-  return attaches && signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  return attaches && signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 bool is_for_login_node(const Verb& verb) {
@@ -295,7 +295,7 @@ std::optional<int> attach_there(const RelayedJob& job, bool plot, const std::str
                                 Console& console) {
   std::vector<std::string> words{"job", "attach", job.job};
   if (plot) words.emplace_back("--plot");
-  const StopSignals signals(notice);
+  const launch::StopSignals signals(notice);
   return run_there(job.profile, words, signals, console);
 }
 

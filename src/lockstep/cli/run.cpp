@@ -12,7 +12,7 @@
 #include "lockstep/cli/host_ranks.h"
 #include "lockstep/cli/lockstep_program.h"
 #include "lockstep/cli/rank_processes.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/inventory.h"
@@ -96,7 +96,7 @@ int run_run(const Call& call, Console& console) {
   while (true) {
     const RanksEnd end =
         settings.hosts.empty() ? run_here(program, asked.run_folder, console) : run_on_hosts(asked, console);
-    if (end.signal != 0) return static_cast<int>(kSignalStatus + end.signal);
+    if (end.signal != 0) return static_cast<int>(launch::kSignalStatus + end.signal);
     if (end.failures.empty()) return 0;
     const RankFailure& failure = end.failures.front();
     const bool may_restart = !trains || failure.was_killed || failure.was_lost;

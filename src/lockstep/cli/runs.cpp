@@ -12,7 +12,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/run_table.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/record/registry.h"
 
@@ -171,7 +171,7 @@ class Watch {
 };
 
 int watch_runs(const record::RunRegistry& registry, const Asked& asked, Console& console) {
-  StopSignals signals("");
+  launch::StopSignals signals("");
   Watch watch(asked, console);
   std::mutex mutex;
   std::condition_variable_any never;
@@ -181,7 +181,7 @@ int watch_runs(const record::RunRegistry& registry, const Asked& asked, Console&
     never.wait_for(lock, signals.token(), kRedrawInterval, [] { return false; });
   }
   if (console.is_terminal()) console.print("\n");
-  return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace

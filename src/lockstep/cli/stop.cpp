@@ -5,7 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/follower.h"
@@ -179,9 +179,9 @@ int run_stop(const Call& call, Console& console) {
   }
   const int unasked = static_cast<int>(call.words.size() - asked.size());
   if (!choice.wait) return unasked > 0 ? 1 : 0;
-  StopSignals signals("the runs were asked; not waiting any longer");
+  launch::StopSignals signals("the runs were asked; not waiting any longer");
   const int failed = StopWait(asked, console).until_done(signals.token());
-  if (signals.signal() != 0) return kSignalStatus + signals.signal();
+  if (signals.signal() != 0) return launch::kSignalStatus + signals.signal();
   return unasked + failed > 0 ? 1 : 0;
 }
 

@@ -17,7 +17,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/lockstep_program.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/launch/process.h"
 
@@ -110,7 +110,7 @@ std::string tunnel_text(uint16_t port) {
 
 int run_studio(const Call& call, Console& console) {
   const auto settings = settings_of<StudioSettings>(call);
-  StopSignals signals("");  // before the threads of the server
+  launch::StopSignals signals("");  // before the threads of the server
   const auto studio = open_studio(call, settings);
   console.print("lockstep studio: " + studio->address_with_token() + "\n" + tunnel_text(studio->port()) +
                 "  Ctrl-C ends it; runs go on\n");
@@ -124,7 +124,7 @@ int run_studio(const Call& call, Console& console) {
   std::unique_lock lock(mutex);
   never.wait(lock, signals.token(), [] { return false; });
   if (console.is_terminal()) console.print("\n");
-  return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace lockstep::cli

@@ -8,7 +8,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/sweep_checks.h"
 #include "lockstep/cli/sweep_inputs.h"
 #include "lockstep/cli/sweep_jobs.h"
@@ -228,8 +228,8 @@ int run_sweep(const Call& call, Console& console) {
   enter_working_folder(spec, paths);
 
   // On a terminal it takes the place of the line that is drawn there.
-  StopSignals signals((can_redraw(console) && console.note_is_terminal() ? "\r\033[K" : "") +
-                      std::string("stopping: trials save what they have\n"));
+  launch::StopSignals signals((can_redraw(console) && console.note_is_terminal() ? "\r\033[K" : "") +
+                              std::string("stopping: trials save what they have\n"));
   const sweep::SweepEnd end = [&] {
     SweepStatus status(known_trials(paths, spec), console);
     return sweep::run_sweep(paths, spec,
@@ -259,7 +259,7 @@ int run_sweep(const Call& call, Console& console) {
   if (!end.is_complete) {
     console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
                  "\n");
-    return signals.signal() != 0 ? kSignalStatus + signals.signal() : 0;
+    return signals.signal() != 0 ? launch::kSignalStatus + signals.signal() : 0;
   }
   if (table.best() != nullptr)
     console.print("best: trial " + std::to_string(table.best()->trial) + "; lockstep sweep best " + shown +

@@ -9,7 +9,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/job_places.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/local_queue.h"
@@ -128,7 +128,7 @@ int run_sweep_runner(const Call& call, Console& console) {
   const sweep::SweepPaths paths{call.words.front()};
   sweep::SweepSpec spec = sweep::read_spec(paths);
   spec.options.trials = 1;
-  StopSignals signals("stopping: the trial saves what it has\n");
+  launch::StopSignals signals("stopping: the trial saves what it has\n");
   const std::string program = fs::read_symlink("/proc/self/exe").string();
   const sweep::SweepEnd end = sweep::run_sweep(
       paths, spec,
@@ -143,7 +143,7 @@ int run_sweep_runner(const Call& call, Console& console) {
                        "\n");
        }});
   console.print(end.is_complete ? "the sweep is complete\n" : "stopped\n");
-  return signals.signal() == 0 ? 0 : kSignalStatus + signals.signal();
+  return signals.signal() == 0 ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace lockstep::cli

@@ -10,7 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/sweep_watch.h"
@@ -139,7 +139,7 @@ int run_sweep_watch(const Call& call, Console& console) {
   if (console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
-  StopSignals signals("");
+  launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
@@ -152,7 +152,7 @@ int run_sweep_watch(const Call& call, Console& console) {
     if (!table.is_going_on && (is_complete(table) || !has_jobs_left(paths))) return 0;
     never.wait_for(lock, signals.token(), kWatchInterval, [] { return false; });
   }
-  return signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+  return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
 }
 
 int run_sweep_best(const Call& call, Console& console) {

@@ -12,7 +12,7 @@
 #include "lockstep/cli/arguments.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/run_options.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
@@ -168,7 +168,7 @@ int64_t budget_of(int64_t memory) {
 }  // namespace
 
 int run_sweep_trials(const Call& call, Console&) {
-  StopSignals signals("", AtSecond::go_on);
+  launch::StopSignals signals("", launch::AtSecond::go_on);
   constexpr int kSocket = launch::kPassedDescriptor;
   constexpr int kMilliseconds = 200;
   TrialThreads threads(kSocket, budget_of(settings_of<SweepTrialsChoice>(call).memory));

@@ -11,7 +11,7 @@
 #include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/sweep/engine.h"
 
 namespace lockstep::cli {
@@ -61,7 +61,7 @@ class Watch {
   Watch(sweep::SweepPaths paths, const SweepRows& rows) : paths_(std::move(paths)) { view_.rows = rows; }
 
   int run() {
-    StopSignals signals("");
+    launch::StopSignals signals("");
     const RawTerminal raw;
     std::cout << "\033[?1049h\033[?25l" << std::flush;
     std::string failed;
@@ -78,7 +78,7 @@ class Watch {
     std::cout << "\033[?25h\033[?1049l" << std::flush;
     if (!failed.empty()) throw Error(ErrorCode::io, failed);
     std::cout << best_rows_text(table_, paths_.folder.string(), 0) << std::flush;
-    return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : kSignalStatus + signals.signal();
+    return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
   }
 
  private:

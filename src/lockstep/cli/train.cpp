@@ -9,7 +9,7 @@
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/base/shell_word.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
@@ -28,7 +28,7 @@ namespace {
 int status_after_stop(int signal, const Call& call) {
   if (signal == 0) return 0;
   return call.launch && call.launch->stopped_status >= 0 ? call.launch->stopped_status
-                                                         : kSignalStatus + signal;
+                                                         : launch::kSignalStatus + signal;
 }
 
 int after_stop(const train::Result& result, const Call& call, int signal, Console& console) {
@@ -88,7 +88,7 @@ train::Result train_folds(const train::TrainingRequest& request, const train::Op
 
 // The exit status.
 int train_and_tell(const Call& call, const train::TrainingRequest& request, const train::Options& options,
-                   const StopSignals& signals, Console& console) {
+                   const launch::StopSignals& signals, Console& console) {
   try {
     const bool has_folds = is_cross_validation(options);
     const train::Result result =
@@ -115,7 +115,7 @@ int train_and_tell(const Call& call, const train::TrainingRequest& request, cons
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;
     console.note(failure_text(error, console.note_is_terminal() ? console.width() : 0));
-    return kSignalStatus + signals.signal();
+    return launch::kSignalStatus + signals.signal();
   }
 }
 
@@ -154,9 +154,10 @@ int run_train(const Call& call, Console& console) {
   if (!call.launch) offer_pretrained(options, console);
   const bool is_first = !call.launch || call.launch->rank == 0;  // the rank that prints
   const bool told_by_progress = console.is_terminal();
-  StopSignals signals(is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
-                      call.launch ? AtSecond::go_on : AtSecond::die,
-                      call.launch ? AtFirst::die : AtFirst::stop);  // waiting for other ranks may take long
+  launch::StopSignals signals(
+      is_first && !told_by_progress ? train::stop_notice(!call.launch) : "",
+      call.launch ? launch::AtSecond::go_on : launch::AtSecond::die,
+      call.launch ? launch::AtFirst::die : launch::AtFirst::stop);  // waiting for other ranks may take long
   std::shared_ptr<data::LoadingLine> line;
   comm::JoinedProcess joined =
       call.launch ? join_as_process(call, options, line, console) : comm::JoinedProcess();

@@ -17,7 +17,7 @@
 #include "lockstep/cli/job_output.h"
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/relay.h"
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/cluster/profile.h"
 #include "lockstep/cluster/slurm_step.h"
 #include "lockstep/io/byte_store.h"
@@ -123,7 +123,7 @@ int train_as_job(const cluster::NamedProfile& profile, const Call& call, const A
   say_submitted(job.id(), profile, place.folder(), console);
   const Attached end =
       attach_to_run(job, {.plot = asked.options.plot, .notice = notice_of(job.id(), "")}, console);
-  if (!end.over) return kSignalStatus + end.signal;
+  if (!end.over) return launch::kSignalStatus + end.signal;
   if (end.over->state == jobs::JobState::ended) return 0;
   say_how_to_see_why(job.id(), console);
   return 1;
@@ -147,7 +147,7 @@ int train_there(const cluster::NamedProfile& profile, const Call& call, const As
         return attach_there(job, asked.options.plot,
                             notice_of(job.name(), "\nfor its run, when it is over: " + fetch), console);
       });
-  if (!status) return kSignalStatus + SIGINT;
+  if (!status) return launch::kSignalStatus + SIGINT;
   if (*status != 0) {
     say_how_to_see_why(job.name(), console);
     return *status;
@@ -169,7 +169,7 @@ int train_in_step(const cluster::Profile& own, const Call& call, const AskedOpti
   std::vector<std::string> words = cluster::step_words(own, name);
   words.push_back(runner_program().front());
   for (std::string& word : words_of(call, asked, {})) words.push_back(std::move(word));
-  StopSignals signals("");  // rank 0 says what it does
+  launch::StopSignals signals("");  // rank 0 says what it does
   const pid_t process = launch::start_process({.program = "srun",
                                                .words = words,
                                                .environment = {"LOCKSTEP_SECRET=" + random_hex(32),
@@ -180,7 +180,7 @@ int train_in_step(const cluster::Profile& own, const Call& call, const AskedOpti
     cluster::end_step(name);
     end = launch::wait_for_end(process);
   }
-  if (signals.signal() != 0) return kSignalStatus + signals.signal();
+  if (signals.signal() != 0) return launch::kSignalStatus + signals.signal();
   return launch::exit_status(end->status.value_or(0));
 }
 

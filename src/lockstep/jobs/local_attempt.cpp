@@ -5,7 +5,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -186,7 +185,7 @@ void bound(const BegunAttempt& begun, AttemptResult& result) {
 }
 
 bool is_disk_full(const Error& error) {
-  return error.message().ends_with(std::strerror(ENOSPC)) || error.message().ends_with(std::strerror(EDQUOT));
+  return error.errno_value() == ENOSPC || error.errno_value() == EDQUOT;
 }
 
 // While the disk is full it tries again, until the job is cancelled or deleted or this process is asked to

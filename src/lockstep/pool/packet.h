@@ -51,8 +51,28 @@ template <Described T>
 void read_struct(const Json& fields, const std::string& prefix, const nn::NamedTensors& tensors, T& value);
 
 template <class T>
+constexpr bool kIsField = std::is_same_v<T, bool> || std::is_same_v<T, int64_t> ||
+                          std::is_same_v<T, double> || std::is_same_v<T, std::string> ||
+                          std::is_same_v<T, at::Tensor> || IsVector<T>::value || Described<T> || requires {
+  enum_names(T{});
+};
+
+/// Says once for each type, not in each function, that no field of a task's struct has it.
+template <class T>
+struct CheckedField {
+  static_assert(
+      kIsField<T>,
+      "a field of a task's input or result is bool, int64_t, double, std::string, at::Tensor, an enum "
+      "with enum_names, a struct with `describe`, or a std::vector of these: use int64_t in place of "
+      "int, double in place of float, and std::string in place of a path");
+  static constexpr bool is_field = kIsField<T>;
+};
+
+template <class T>
 Json write_value(const T& value, const std::string& name, nn::NamedTensors& tensors) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
+  if constexpr (!CheckedField<T>::is_field) {
+    return {};
+  } else if constexpr (std::is_same_v<T, at::Tensor>) {
     if (value.defined()) tensors.emplace_back(name, travelling(value));
     return value.defined();
   } else if constexpr (Described<T>) {
@@ -69,16 +89,15 @@ Json write_value(const T& value, const std::string& name, nn::NamedTensors& tens
   } else if constexpr (std::is_same_v<T, double>) {
     return number_json(value);
   } else {
-    static_assert(std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, std::string>,
-                  "a field that travels is bool, int64_t, double, std::string, an enum, at::Tensor, a "
-                  "described struct, or a vector of these");
     return value;
   }
 }
 
 template <class T>
-void read_value(const Json& json, const std::string& name, const nn::NamedTensors& tensors, T& value) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
+void read_value([[maybe_unused]] const Json& json, [[maybe_unused]] const std::string& name,
+                [[maybe_unused]] const nn::NamedTensors& tensors, T& value) {
+  if constexpr (!CheckedField<T>::is_field) {
+  } else if constexpr (std::is_same_v<T, at::Tensor>) {
     value = json == true ? find_tensor(tensors, name) : at::Tensor();
   } else if constexpr (Described<T>) {
     read_struct(json, name + ".", tensors, value);

@@ -12,14 +12,20 @@ namespace lockstep::pool {
 namespace task_detail {
 
 template <class F>
-struct Signature;
+struct Signature {
+  static constexpr bool is_task = false;
+  using Input = Nothing;
+  using Output = void;
+};
 template <class Out, class In>
 struct Signature<Out (*)(Worker&, const In&)> {
+  static constexpr bool is_task = true;
   using Input = In;
   using Output = Out;
 };
 template <class Out>
 struct Signature<Out (*)(Worker&)> {
+  static constexpr bool is_task = true;
   using Input = Nothing;
   using Output = Out;
 };
@@ -30,16 +36,38 @@ struct Signature<Out (*)(Worker&)> {
 /// described structs.
 template <auto function>
 struct Task {
-  using Input = typename task_detail::Signature<decltype(function)>::Input;
-  using Output = typename task_detail::Signature<decltype(function)>::Output;
+  using Signature = task_detail::Signature<decltype(function)>;
+  static_assert(Signature::is_task,
+                "a task is a function Out(Worker&, const In&) or Out(Worker&): it takes its input by const "
+                "reference, and is not noexcept");
+  using Input = typename Signature::Input;
+  using Output = typename Signature::Output;
   static constexpr bool gives_nothing = std::is_void_v<Output>;
   using Travelling = std::conditional_t<gives_nothing, Nothing, Output>;
-  static_assert(Described<Input> && Described<Travelling>,
+  static constexpr bool travels = Described<Input> && Described<Travelling>;
+  static_assert(travels,
                 "a task's input and result are structs with a member `describe`; see base/describe.h");
 
   std::string_view name;
 
+  // Without errors that only follow from the above.
   static Packet run(Worker& worker, const Packet& packet) {
+    if constexpr (Signature::is_task && travels) {
+      return run_function(worker, packet);
+    } else {
+      return {};
+    }
+  }
+
+  static void check() {
+    if constexpr (travels) {
+      check_travels<Input>();
+      check_travels<Travelling>();
+    }
+  }
+
+ private:
+  static Packet run_function(Worker& worker, const Packet& packet) {
     const auto input = unpack<Input>(packet);
     const auto call = [&] {
       if constexpr (std::is_invocable_v<decltype(function), Worker&>) {
@@ -71,10 +99,7 @@ struct AnyTask {
 
   template <auto function>
   AnyTask(const Task<function>& task)  // NOLINT: implicit, for lists in braces
-      : name(task.name), run(Task<function>::run), check([] {
-          check_travels<typename Task<function>::Input>();
-          check_travels<typename Task<function>::Travelling>();
-        }) {}
+      : name(task.name), run(Task<function>::run), check(Task<function>::check) {}
 };
 
 using TaskTable = std::vector<AnyTask>;

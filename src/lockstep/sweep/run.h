@@ -193,14 +193,20 @@ template <class Session, class Task>
 auto run(Session& session, const Space& space, Task task, const RunOptions& options,
          const typename Task::Input& common = {}) {
   using Output = typename Task::Output;
-  run_detail::check<typename Task::Input, Output>(space, options, common);
-  AskTell search(space, options.search);
-  run_detail::Calls calls(session.pool(), task, common, options);
-  calls.run(search);
-  RunResult<Output> found{space, search.trials(), std::move(calls.results()), {}};
-  found.results.resize(found.trials.size());
-  if (search.best() != nullptr) found.best = search.best()->number;
-  return found;
+  static_assert(
+      Described<Output>,
+      "sweep::run looks for the least or greatest number in a task's result: the task returns a struct "
+      "with a member `describe`");
+  if constexpr (Described<Output>) {
+    run_detail::check<typename Task::Input, Output>(space, options, common);
+    AskTell search(space, options.search);
+    run_detail::Calls calls(session.pool(), task, common, options);
+    calls.run(search);
+    RunResult<Output> found{space, search.trials(), std::move(calls.results()), {}};
+    found.results.resize(found.trials.size());
+    if (search.best() != nullptr) found.best = search.best()->number;
+    return found;
+  }
 }
 
 }  // namespace lockstep::sweep

@@ -86,11 +86,12 @@ Result fit(const TrainingRequest& request, const Options& options) {
 }
 
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options,
-           record::Observer observer) {
+           record::Observer observer, std::stop_token stop) {
   TrainingRequest request;
   request.dataset = dataset;
   request.network = network;
   request.observer = std::move(observer);
+  request.stop = std::move(stop);
   return fit(request, options);
 }
 

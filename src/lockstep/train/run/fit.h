@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 #include <string>
 
 #include "lockstep/record/event.h"
@@ -40,8 +41,9 @@ Result fit(const TrainingRequest& request, const Options& options);
 std::string stop_notice(bool can_kill);
 
 /// fit for a dataset with a built-in network (nn::find_network("lenet")) or the caller's own.
+///   stop  ends the run with a checkpoint: TrainingRequest::stop
 Result fit(const nn::Network& network, const data::Dataset& dataset, const Options& options,
-           record::Observer observer = {});
+           record::Observer observer = {}, std::stop_token stop = {});
 
 /// The plan that fit would follow, of a cross-validation that of its first run: the data are listed and the
 /// network is checked; nothing is trained or written.

@@ -7,11 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/launch/process.h"
-
-namespace lockstep::cli {
-
-using launch::kSignalStatus;
+namespace lockstep::launch {
 
 /// What a second signal does. Under a launcher it must be ignored, because the launcher also forwards what
 /// the terminal sent.
@@ -61,4 +57,4 @@ class StopSignals {
   std::thread thread_;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launch

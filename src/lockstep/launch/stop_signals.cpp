@@ -1,4 +1,4 @@
-#include "lockstep/cli/stop_signals.h"
+#include "lockstep/launch/stop_signals.h"
 
 #include <array>
 #include <cerrno>
@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/launch/process.h"
 
-namespace lockstep::cli {
+namespace lockstep::launch {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -26,7 +27,7 @@ constexpr std::chrono::milliseconds kEcho{50};
   ::sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::raise(signal);
-  ::_exit(128 + signal);
+  ::_exit(kSignalStatus + signal);
 }
 
 }  // namespace
@@ -87,4 +88,4 @@ void StopSignals::wait_for_signals() {
   }
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launch
