@@ -165,6 +165,50 @@ class Report(runs.TestFolders, unittest.TestCase):
         self.assertNotIn("cannot show", runs.run("report", "run", folder=here))
         self.assertNotIn("cannot show", runs.run("report", "here/run", folder=self.folder))
 
+    def test_labels_are_read_as_the_run_read_them(self):
+        data, run = self.folder / "rooms", self.folder / "rooms run"
+        for number, name in enumerate(("cat/kitchen", "cat/garden", "dog/kitchen", "dog/garden")):
+            (data / name).mkdir(parents=True)
+            for image in range(8):
+                (data / name / f"{image}.png").write_bytes(grey_png(9, image * 20 + number))
+        runs.train(data, run, "--labels", "top", "--max-steps", 2, "--mini-batch-size", 8)
+        evaluation = json.loads(runs.run("evaluate", run, data, "--json"))
+        self.assertEqual([(one["name"], one["samples"]) for one in evaluation["classes"]], [("cat", 16), ("dog", 16)])
+        self.assertIn("the run was trained on", runs.run("evaluate", run, data))
+        self.assertIn("32 images of", self.page_of(run, data).text())
+        self.assertIn("held-out images of", self.page_of(run).text())
+        printed = runs.run("evaluate", run, data, "--labels", "folder", status=2)
+        self.assertIn('a class "garden" that is not among', printed)
+        runs.train(data, run, "--resume")
+
+    def test_samples_that_were_trained_on_are_counted(self):
+        both, run = self.folder / "both", self.folder / "both run"
+        train, test = both / "train", both / "test"
+        runs.write_digits({train: 60, test: 20})
+        fewer = [*runs.SMALL, "--max-steps", 3]
+        self.assertNotIn("among the training data", runs.run("plan", train, "--test", test))
+        self.assertIn(f"warning: all 60 images of --test {train}/. are among the training data",
+                      runs.run("plan", train, "--test", f"{train}/."))
+        self.assertIn(f"warning: 60 of the 80 images of --validation {both} are among",
+                      runs.run("plan", train, "--validation", both))
+        runs.train(train, run, *fewer, "--test", train)
+        said = "\n".join(event["values"]["text"] for event in runs.of_kind(run, "message"))
+        self.assertIn("all 60 images of --test", said)
+        trained = runs.of_kind(run, "plan")[-1]["values"]["train_count"]
+
+        def note(folder):
+            return "\n".join(line for line in runs.run("evaluate", run, folder).splitlines() if "trained on" in line)
+
+        self.assertEqual(note(test), "")
+        self.assertEqual(note(both), f"the run was trained on {trained} of them")
+        self.assertIn(f"the run was trained on {trained} of them; lockstep report", note(train))
+        shutil.copy(next(test.glob("3/*.png")), train / "3" / "more.png")
+        self.assertEqual(note(train),
+                         "the run may have been trained on them: the run's training data have other files now")
+        train.rename(self.folder / "moved")
+        self.assertEqual(note(test), "whether the network was trained on them is unknown: the run's training data are "
+                                     f'not at "{train}" any more')
+
     def test_sequences_have_a_table_of_mistakes(self):
         data, run = self.folder / "waves.ts", self.folder / "waves run"
         sequences.write_ts(data, 60, seed=3)

@@ -50,6 +50,12 @@ class Sequences(unittest.TestCase):
         return runs.weights(output), [(event["step"], event["values"]["loss"], event["values"]["accuracy"])
                                       for event in runs.of_kind(output, "validation")]
 
+    def test_a_run_of_the_current_folder_has_its_name(self):
+        data = self.folder / "gestures"
+        sequences.write_csv(data, 30, seed=4)
+        runs.run("train", ".", "--max-steps", 1, folder=data)
+        self.assertTrue((data / "runs/gestures-001/result.json").exists())
+
     def test_same_weights(self):
         seen = set()
         for setting, options in SETTINGS.items():

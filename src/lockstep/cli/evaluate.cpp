@@ -66,13 +66,16 @@ bool fits(const std::string& text, int width) {
 
 // Samples that the network was trained on do not measure how well it generalizes.
 std::string training_note(const train::Model& model, const data::Dataset& dataset) {
-  const int64_t trained = train::trained_on(model, dataset);
+  const auto& [trained, held_out, unknown] = train::trained_on(model, dataset);
+  const std::string them = trained >= dataset.size() ? "them" : with_commas(trained) + " of them";
+  if (!unknown.empty())
+    return trained > 0 ? "the run may have been trained on " + them + ": " + unknown
+                       : "whether the network was trained on them is unknown: " + unknown;
   if (trained == 0) return "";
-  const int64_t others = dataset.size() - trained;
-  return "the run was trained on " +
-         (others <= 0 ? "them"
-                      : with_commas(trained) + " of them; lockstep report " +
-                            model.weights.parent_path().string() + " uses the other " + with_commas(others));
+  return "the run was trained on " + them +
+         (held_out <= 0 ? ""
+                        : "; lockstep report " + model.weights.parent_path().string() + " uses the other " +
+                              with_commas(held_out));
 }
 
 double macro_f1(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
@@ -148,7 +151,7 @@ int run_evaluate(const Call& call, Console& console) {
   const auto output = settings_of<MistakesOutput>(call);
   return over_ranks(call, console, [&](comm::Communicator* group) {
     train::Model model = model_for_scores(call, open_model(call, console, group), options);
-    const data::Source source = data::open_source(call.words[1], {.labels = options.labels,
+    const data::Source source = data::open_source(call.words[1], {.labels = labels_of(call, model),
                                                                   .on_bad_sample = options.on_bad_sample,
                                                                   .classes = model.classes,
                                                                   .test_part = true});

@@ -117,7 +117,7 @@ data::Dataset sample_of(const Call& call, const train::Model& model, const train
   const bool is_image =
       data::is_image_name(path) && !io::is_address(path) && !std::filesystem::is_directory(path);
   const data::Dataset all = is_image ? image_files({path}, model.classes)
-                                     : data::open_source(path, {.labels = options.labels,
+                                     : data::open_source(path, {.labels = labels_of(call, model),
                                                                 .on_bad_sample = options.on_bad_sample,
                                                                 .classes = model.classes,
                                                                 .unlabelled = true})

@@ -47,7 +47,7 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
       continue;
     }
     add_files();
-    add(data::open_source(path, {.labels = options.labels,
+    add(data::open_source(path, {.labels = labels_of(call, model),
                                  .on_bad_sample = options.on_bad_sample,
                                  .classes = model.classes,
                                  .unlabelled = true}));

@@ -28,20 +28,25 @@ namespace {
 constexpr int64_t kImageSide = 240;  // pixels; the page shows it at half this size, for high-density screens
 constexpr int64_t kTinySide = 64;
 
-train::HeldOut samples_for(const std::filesystem::path& run_folder, const std::string& judged_by,
-                           const train::Options& options, const view::Report& report,
-                           const train::Model& model, Console& console) {
+train::HeldOut samples_for(const Judging& judging, const view::Report& report, const train::Model& model,
+                           Console& console) {
+  const auto& [run_folder, judged_by, asked, options, call] = judging;
   if (judged_by.empty()) return train::held_out_of_run(run_folder, report.events, model);
-  const data::Source source = data::open_source(judged_by, {.labels = options.labels,
+  const data::Source source = data::open_source(judged_by, {.labels = labels_of(call, model),
                                                             .on_bad_sample = options.on_bad_sample,
                                                             .classes = model.classes,
                                                             .test_part = true});
   const data::Dataset dataset = readable_samples(source, model, options, console);
   train::HeldOut samples{dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
-  if (const int64_t trained = train::trained_on(model, dataset); trained > 0) {
-    samples.warnings.push_back("the run was trained on " +
-                               (trained == dataset.size() ? "these " : with_commas(trained) + " of these ") +
-                               noun_of(model) +
+  const auto [trained, held_out, unknown] = train::trained_on(model, dataset);
+  const std::string these =
+      (trained == dataset.size() ? "these " : with_commas(trained) + " of these ") + noun_of(model);
+  if (!unknown.empty()) {
+    samples.warnings.push_back(trained > 0 ? "the run may have been trained on " + these + ": " + unknown
+                                           : "whether the run was trained on these " + noun_of(model) +
+                                                 " is unknown: " + unknown);
+  } else if (trained > 0) {
+    samples.warnings.push_back("the run was trained on " + these +
                                ", so the figures do not show how well it does on new ones; without a FOLDER "
                                "the report uses those that it held out");
   }
@@ -100,13 +105,13 @@ bool may_be_missing(const Error& error) {
 }  // namespace
 
 void add_judgement(view::Report& report, const Judging& judging, Console& console) {
-  const auto& [run_folder, judged_by, asked, options] = judging;
+  const auto& [run_folder, judged_by, asked, options, call] = judging;
   try {
     train::Model model = train::model_of_run(run_folder, asked.weights);
     examine_weights(model, console);
     report.weights = model.weights.string();
     report.weights_hash = as_hex(weights_hash(model.state));
-    const train::HeldOut held_out = samples_for(run_folder, judged_by, options, report, model, console);
+    const train::HeldOut held_out = samples_for(judging, report, model, console);
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");
     report.judgement =
@@ -123,9 +128,8 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
   }
 }
 
-std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by,
-                                   const ReportOptions& asked, const train::Options& options,
-                                   Console& console) {
+std::filesystem::path write_report(const Judging& judging, Console& console) {
+  const auto& [run_folder, judged_by, asked, options, call] = judging;
   if (asked.weights != "last" && asked.weights != "best")
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights +
                                                "\": for a run folder it must be last or best");
@@ -136,7 +140,7 @@ std::filesystem::path write_report(const std::filesystem::path& run_folder, cons
   view::Report report;
   report.run = run_folder.string();
   report.events = record::read_events(run_folder);
-  add_judgement(report, {run_folder, judged_by, asked, options}, console);
+  add_judgement(report, judging, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::report_page(report));
@@ -156,8 +160,8 @@ int run_report(const Call& call, Console& console) {
                   "\n");
     return 0;
   }
-  console.print("report: " + write_report(call.words.front(), judged_by, asked, options, console).string() +
-                "\n");
+  console.print("report: " +
+                write_report({call.words.front(), judged_by, asked, options, call}, console).string() + "\n");
   return 0;
 }
 

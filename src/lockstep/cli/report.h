@@ -6,6 +6,7 @@
 
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/console.h"
+#include "lockstep/cli/verb.h"
 #include "lockstep/train/options/options.h"
 #include "lockstep/view/report.h"
 
@@ -17,6 +18,7 @@ struct Judging {
   std::string judged_by{};
   ReportOptions asked{};
   train::Options options{};
+  Call call{};  ///< of the command; its --labels are for `judged_by`
 };
 
 /// Adds the weights and what they answer to a report that has its events. Where that cannot be done the
@@ -25,8 +27,6 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
 
 /// Judges the run by `judged_by`, or where that is empty by what it held out, and writes the page. Where that
 /// cannot be done the page says why, and shows the rest. Returns the file.
-std::filesystem::path write_report(const std::filesystem::path& run_folder, const std::string& judged_by,
-                                   const ReportOptions& report, const train::Options& options,
-                                   Console& console);
+std::filesystem::path write_report(const Judging& judging, Console& console);
 
 }  // namespace lockstep::cli

@@ -108,7 +108,9 @@ int train_and_tell(const Call& call, const train::TrainingRequest& request, cons
             if (std::filesystem::exists(model.weights)) examine_weights(model, console);
           }
           if (settings_of<ReportSwitch>(call).report)
-            console.print("report: " + write_report(result.output, "", {}, options, console).string() + "\n");
+            console.print("report: " +
+                          write_report({.run_folder = result.output, .options = options}, console).string() +
+                          "\n");
           console.check_written();
         });
     return 0;

@@ -104,6 +104,12 @@ void examine_weights(train::Model& model, Console& console) {
          ", so the scores are not reliable");
 }
 
+data::Labels labels_of(const Call& call, const train::Model& model) {
+  train::Options options{.labels = model.labels};
+  if (const auto text = call.text_of("labels")) set_field(options, "labels", *text);
+  return options.labels;
+}
+
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
                                const train::Options& options, Console& console,
                                const comm::Communicator* group) {

@@ -30,6 +30,9 @@ std::vector<std::string> read_classes(const std::string& path);
 /// differ from those that the run saved.
 void examine_weights(train::Model& model, Console& console);
 
+/// How labels are read: as --labels says, otherwise as the model's run did.
+data::Labels labels_of(const Call& call, const train::Model& model);
+
 /// The samples of `source`. With --on-bad-sample skip, unreadable samples are skipped, and the leading rank
 /// reports them on standard error.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,

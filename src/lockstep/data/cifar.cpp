@@ -30,26 +30,31 @@ constexpr std::array<Variant, 2> kVariants{{
 struct Found {
   const Variant* variant = nullptr;
   std::vector<std::string> files;
+  bool has_both_parts = false;
 };
 
 bool has_name(const Variant& variant, std::string_view name) {
   return name == variant.test_name || (name.starts_with(variant.train_prefix) && name.ends_with(".bin"));
 }
 
-// The training files of a folder, or else its test file; or one file, recognised by its name or by a length
+// The wanted part of a folder, or the one that it has; or one file, recognised by its name or by a length
 // that only one variant has.
-Found find_files(const Files& files) {
+Found find_files(const Files& files, bool test_part) {
   for (const Variant& variant : kVariants) {
     Found found{&variant, files.at_root([&](std::string_view name) { return has_name(variant, name); })};
-    if (found.files.size() > 1) std::erase(found.files, variant.test_name);
-    if (!found.files.empty()) return found;
+    if (found.files.empty()) continue;
+    const auto is_other = [&](const std::string& name) { return (name == variant.test_name) != test_part; };
+    const auto others = std::count_if(found.files.begin(), found.files.end(), is_other);
+    found.has_both_parts = others > 0 && others < std::ssize(found.files);
+    if (found.has_both_parts) std::erase_if(found.files, is_other);
+    return found;
   }
   if (!files.one_file()) return {};
   std::vector<std::string> other = files.at_root(is_cifar_name);
   if (other.empty()) return {};
   const int64_t bytes = files.bytes_of(other.front());
   for (const Variant& variant : kVariants) {
-    if (bytes > 0 && bytes % variant.record_bytes() == 0) return {&variant, std::move(other)};
+    if (bytes > 0 && bytes % variant.record_bytes() == 0) return {&variant, std::move(other), false};
   }
   return {};
 }
@@ -103,16 +108,28 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
 
 bool is_cifar_name(std::string_view name) { return name.ends_with(".bin"); }
 
-bool fits_cifar(const Files& files) { return !find_files(files).files.empty(); }
+bool is_published_cifar_name(std::string_view name) {
+  return has_name(kVariants[0], name) || name == "train.bin" || name == "test.bin";
+}
+
+bool fits_cifar(const Files& files) { return !find_files(files, /*test_part=*/false).files.empty(); }
 
 Source open_cifar(Files files, const SourceOptions& options) {
-  const auto [variant, names] = find_files(files);
+  const auto [variant, names, has_both_parts] = find_files(files, options.test_part);
+  const std::string test_file = files.shown(variant->test_name);
+  const bool is_test = has_both_parts && options.test_part;
   Images images;
-  images.path = files.root();
+  images.path = is_test ? test_file : files.root();
   images.size = kSize;
   images.classes = class_names(*variant, files);
   for (const std::string& name : names) add_file(*variant, files, name, images);
-  return source_of(std::move(images), files.described(variant->kind), options);
+  std::string kind = files.described(variant->kind);
+  if (has_both_parts)
+    kind += is_test ? std::string(", ") + variant->test_name + "; the others are not used"
+                    : std::string(", ") + variant->test_name + " is not used: --test " + test_file;
+  Source source = source_of(std::move(images), std::move(kind), options);
+  if (is_test) source.file = test_file;
+  return source;
 }
 
 }  // namespace lockstep::data

@@ -14,8 +14,12 @@
 namespace lockstep::data {
 namespace {
 
-constexpr std::string_view kImagesPart = "images-idx3-ubyte";
-constexpr std::string_view kLabelsPart = "labels-idx1-ubyte";
+struct Spelling {
+  std::string_view images, labels;
+};
+// As in Yann LeCun's archives, and as some programs unpack these.
+constexpr std::array<Spelling, 2> kSpellings{
+    {{"images-idx3-ubyte", "labels-idx1-ubyte"}, {"images.idx3-ubyte", "labels.idx1-ubyte"}}};
 constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 
@@ -78,16 +82,35 @@ std::vector<uint8_t> read_labels(const Files& files, const std::string& path, in
   return read_body(file, count, 8);
 }
 
+std::string_view without_gz(std::string_view name) {
+  return name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+}
+
+const Spelling* spelling_of(std::string_view name) {
+  const auto* const found = std::find_if(kSpellings.begin(), kSpellings.end(), [&](const Spelling& spelling) {
+    return without_gz(name).ends_with(spelling.images);
+  });
+  return found == kSpellings.end() ? nullptr : found;
+}
+
 // The label file that belongs to an image file, compressed or not.
 std::string labels_name(const Files& files, std::string name) {
-  name.replace(name.rfind(kImagesPart), kImagesPart.size(), kLabelsPart);
-  const std::string other = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name + ".gz";
+  const Spelling& spelling = *spelling_of(name);
+  name.replace(name.rfind(spelling.images), spelling.images.size(), spelling.labels);
+  const std::string other = name.ends_with(".gz") ? std::string(without_gz(name)) : name + ".gz";
   return !files.has(name) && files.has(other) ? other : name;
 }
 
-// The wanted images first, then the others in the order of their names.
+// The wanted images first, then the others in the order of their names. A file is not listed again compressed
+// or in its folder.
 std::vector<std::string> image_names(const Files& files, const SourceOptions& options) {
   std::vector<std::string> found = files.at_root(is_idx_name);
+  const std::vector<std::string> all = found;
+  std::erase_if(found, [&](const std::string& name) {
+    const bool again = name.ends_with(".gz") && std::count(all.begin(), all.end(), without_gz(name)) > 0;
+    return again || files.has_folder(name);
+  });
+  if (found.empty()) found = all;
   std::stable_partition(found.begin(), found.end(), [&](const std::string& name) {
     return name.starts_with("train") != options.test_part;
   });
@@ -109,9 +132,7 @@ Source named(Source source, const Files& files, const std::vector<std::string>& 
 
 }  // namespace
 
-bool is_idx_name(std::string_view name) {
-  return name.ends_with(kImagesPart) || name.ends_with(std::string(kImagesPart) + ".gz");
-}
+bool is_idx_name(std::string_view name) { return spelling_of(name) != nullptr; }
 
 bool fits_idx(const Files& files) { return !files.at_root(is_idx_name).empty(); }
 

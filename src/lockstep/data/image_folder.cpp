@@ -16,12 +16,12 @@
 #include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/internal/reopened.h"
+#include "lockstep/data/internal/strays.h"
 #include "lockstep/io/address.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr int64_t kMostStraysListed = 5;
 constexpr const char* kNoImageName = "it is not a PNG, JPEG, BMP, PPM, TIFF or WebP file";
 
 // An image: the offset of its path in Listing::paths, its size in bytes if it is known, and its class.
@@ -207,21 +207,12 @@ void look_into_strays(const Files& files, std::vector<BadSample>& strays) {
   }
 }
 
-[[noreturn]] void refuse_strays(const std::string& root, const std::vector<BadSample>& strays) {
-  const auto count = static_cast<int64_t>(strays.size());
-  Error error(ErrorCode::corrupt_data,
-              "\"" + root + "\" contains " +
-                  (count == 1 ? "1 file that is not an image of a class: "
-                              : with_commas(count) + " files that are not images of a class: ") +
-                  "\"" + strays.front().source + "\": " + strays.front().reason,
-              "remove " + std::string(count == 1 ? "it" : "them") + ", or add --on-bad-sample skip");
-  const int64_t listed = std::min(count, kMostStraysListed);
-  for (int64_t i = 1; i < listed; ++i) {
-    const BadSample& stray = strays[static_cast<size_t>(i)];
-    error.add_context("\"" + stray.source + "\": " + stray.reason);
+ImagesOfClasses images_of_classes(const std::string& root, const Listing& listing) {
+  std::string_view first;
+  for (const Entry& entry : listing.entries) {
+    if (first.empty() || listing.path(entry) < first) first = listing.path(entry);
   }
-  if (listed < count) error.add_context("and " + with_commas(count - listed) + " more");
-  throw error;
+  return {static_cast<int64_t>(listing.entries.size()), root + "/" + std::string(first)};
 }
 
 constexpr const char* kImageNames =
@@ -252,7 +243,7 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                 "put the images of each class into their own folder: " + root + "/cat/1.png");
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
-    refuse_strays(root, listing.strays);
+    refuse_strays(root, listing.strays, images_of_classes(root, listing));
   if (listing.entries.empty())
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
   const bool may_be_empty =

@@ -115,6 +115,13 @@ TEST(Split, TakesACountOfEachLabel) {
       refusal(3),
       "cannot take 3 samples of each class for a split: class \"a\" has 3, and at least one must remain\n  "
       "hint: use at most 2");
+  const Dataset few_of_last(std::make_shared<Labelled>(std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 2, 2}));
+  try {
+    few_of_last.split_by_count(3);
+    ADD_FAILURE() << "it took all of two classes";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("class \"c\" has 2,"), std::string::npos) << "the smallest one";
+  }
   EXPECT_EQ(refusal(0), "a split cannot take 0 samples of each class\n  hint: use 1 or more");
 }
 

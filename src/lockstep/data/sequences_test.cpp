@@ -170,6 +170,23 @@ TEST(CsvFolder, HasAFileForASequence) {
   EXPECT_EQ(open_source(folder.path(), {.classes = {"a", "b"}, .unlabelled = true}).dataset.size(), 3);
 }
 
+const std::string kMark = "\xef\xbb\xbf";  // of UTF-8, as Windows programs write it
+
+TEST(TsFile, MayBeginWithAMarkAndHaveQuotes) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.ts", kMark + kHeader + "\"1\",2, \"+3\":4,5,6:right\n7:8:left\n");
+  EXPECT_THAT(read(open_source(file).dataset, 0, 3), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST(CsvFolder, MayBeginWithAMarkAndHaveQuotes) {
+  const TemporaryFolder folder;
+  folder.write("a/1.csv", kMark + "\"x\",\"y, in m\"\n\"1\",2\n3, \"+4\"\n");
+  folder.write("b/2.csv", kMark + "5,6\n");
+  const Dataset dataset = open_source(folder.path()).dataset;
+  EXPECT_THAT(read(dataset, 0, 2), ElementsAre(1, 3, 2, 4));
+  EXPECT_THAT(read(dataset, 1, 1), ElementsAre(5, 6)) << "the first line is no line of names";
+}
+
 TEST(CsvFolder, MayHoldLinksToClassFolders) {
   const TemporaryFolder folder;
   folder.write("elsewhere/1.csv", "1\n");

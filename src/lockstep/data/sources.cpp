@@ -1,12 +1,15 @@
 #include "lockstep/data/sources.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/decode.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
 
 namespace lockstep::data {
@@ -36,6 +39,24 @@ class ImagesInMemory : public Datastore {
  private:
   Images images_;
 };
+
+// The folder with IDX files or CIFAR binaries, as archives unpack them: cifar-10-batches-bin, MNIST/raw. None
+// if there are several, or images.
+std::optional<std::string> folder_with_binaries(const Files& files) {
+  std::optional<std::string> folder;
+  for (const Files::Name& name : files.names()) {
+    if (name.kind != io::Listed::Kind::file) continue;
+    const std::string_view path = files.path(name);
+    if (is_image_name(path)) return std::nullopt;
+    const size_t slash = path.rfind('/');
+    if (slash == std::string_view::npos) continue;
+    const std::string_view file = path.substr(slash + 1);
+    if (!is_idx_name(file) && !is_published_cifar_name(file)) continue;
+    if (folder && *folder != path.substr(0, slash)) return std::nullopt;
+    folder = path.substr(0, slash);
+  }
+  return folder;
+}
 
 }  // namespace
 
@@ -86,7 +107,10 @@ Source source_of(Images images, std::string kind, const SourceOptions& options) 
 
 Source open_source(const std::filesystem::path& path, const SourceOptions& options) {
   Files files(path.string(), {.most_memory = options.most_memory}, source_kinds());
+  const std::optional<std::string> below =
+      io::is_address(path.string()) ? std::nullopt : folder_with_binaries(files);
   for (const SourceKind& kind : source_kinds()) {
+    if (kind.reads_below && below) return open_source(path / *below, options);
     if (kind.fits(files)) return kind.open(std::move(files), options);
   }
   std::vector<std::string> known;

@@ -28,7 +28,7 @@ struct SourceOptions {
   /// For prediction: images may be in any folder, also in the root; if the folder is not among `classes`, the
   /// label is -1.
   bool unlabelled = false;
-  /// Of a folder with training and test images (IDX) the test images, if there are any.
+  /// Of a folder with training and test images (IDX, CIFAR) the test images, if there are any.
   bool test_part = false;
   /// Maximum memory for an unpacked archive, in bytes.
   int64_t most_memory = int64_t{4} << 30;
@@ -41,7 +41,7 @@ struct Source {
                      ///< "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
   std::vector<BadSample> skipped;  ///< files skipped because of on_bad_sample = skip
   std::string warning = {};        ///< of folders such as train and test that are used as one or as classes
-  std::string file = {};           ///< the one that is used of several IDX files; else empty
+  std::string file = {};           ///< the one that is used of several IDX or CIFAR files
 };
 
 /// Opens the dataset that `path` names, also in a tar archive ("plants.tar", "plants.tar.gz/train",
@@ -49,7 +49,7 @@ struct Source {
 ///   - a folder of class folders with images;
 ///   - a folder with IDX files (train-images-idx3-ubyte[.gz] with its labels; the t10k pair if there is no
 ///   train pair, or with SourceOptions::test_part), or one such image file;
-///   - a folder or file of CIFAR binaries;
+///   - a folder or file of CIFAR binaries, with the same parts; also a folder above one of these two kinds;
 ///   - a .ts file of sequences (the text format of sktime and aeon), or a folder of class folders with CSV
 ///   files: one sequence per file, one line per time step.
 /// Throws not_found for a missing path; invalid_option if there are no images, only one class, or a class

@@ -251,6 +251,22 @@ TEST(Idx, MnistIsRead) {
   }
 }
 
+TEST(Idx, NamesWithAPointAndCopiesAreKnown) {
+  const TemporaryFolder folder;
+  for (const std::string part : {"train", "t10k"}) {
+    folder.write("MNIST/" + part + "-images.idx3-ubyte", idx_images(3, 2, 2, "aaaabbbbcccc"));
+    folder.write("MNIST/" + part + "-labels.idx1-ubyte", idx_labels({4, 4, 9}));
+    folder.write("MNIST/" + part + "-images-idx3-ubyte/" + part + "-images-idx3-ubyte", "");
+  }
+  folder.write("MNIST/train-images.idx3-ubyte.gz", "");
+  const std::string mnist = folder.path().string() + "/MNIST/";
+  const Source train = open_source(mnist);
+  EXPECT_EQ(train.dataset.size(), 3);
+  EXPECT_EQ(train.kind, "IDX, train-images.idx3-ubyte; the others are not used: --test " + mnist +
+                            "t10k-images.idx3-ubyte");
+  EXPECT_EQ(open_source(mnist, {.test_part = true}).file, mnist + "t10k-images.idx3-ubyte");
+}
+
 TEST(Idx, BadFilesAreNamed) {
   const TemporaryFolder folder;
   const std::string images = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
@@ -325,7 +341,8 @@ TEST(Cifar, BothVariantsAreRead) {
   ten.write("test_batch.bin", cifar(1, {5}));
   ten.write("batches.meta.txt", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
   const Source source = open_source(ten.path());
-  EXPECT_EQ(source.kind, "CIFAR-10 binary");
+  const std::string test_file = ten.path().string() + "/test_batch.bin";
+  EXPECT_EQ(source.kind, "CIFAR-10 binary, test_batch.bin is not used: --test " + test_file);
   EXPECT_EQ(source.dataset.size(), 3);
   EXPECT_EQ(source.dataset.classes()[static_cast<size_t>(source.dataset.store().label(0))], "cat");
   const Image image = source.dataset.store().read(2);
@@ -333,11 +350,28 @@ TEST(Cifar, BothVariantsAreRead) {
   EXPECT_EQ(image.pixels[1024], 'g');
   EXPECT_EQ(open_source(ten.path() / "test_batch.bin", {.classes = source.dataset.classes()}).dataset.size(),
             1);
+  const Source test_part = open_source(ten.path(), {.test_part = true});
+  EXPECT_EQ(test_part.dataset.store().label(0), 5);
+  EXPECT_EQ(test_part.file, test_file);
+  EXPECT_EQ(test_part.dataset.store().source(0), test_file + "#0");
 
   hundred.write("train.bin", cifar(2, {99, 0}));
   const Source fine = open_source(hundred.path());
   EXPECT_EQ(fine.kind, "CIFAR-100 binary");
   EXPECT_EQ(fine.dataset.store().label(0), 99);
+}
+
+TEST(Cifar, IsFoundWhereItsArchiveUnpacks) {
+  const TemporaryFolder folder;
+  folder.write("cifar-10-batches-bin/data_batch_1.bin", cifar(1, {3, 9}));
+  folder.write("cifar-10-batches-bin/test_batch.bin", cifar(1, {5}));
+  folder.write("cifar-10-batches-bin/readme.html", "");
+  const Source source = open_source(folder.path());
+  EXPECT_THAT(source.kind, HasSubstr("CIFAR-10 binary, test_batch.bin is not used"));
+  EXPECT_EQ(source.dataset.size(), 2);
+  EXPECT_EQ(open_source(folder.path(), {.test_part = true}).dataset.size(), 1);
+  folder.write("cat/1.png", kPng);
+  EXPECT_THAT(failure(folder.path()), HasSubstr("files that are not images")) << "of which kind are they?";
 }
 
 TEST(Cifar, BadFilesAreNamed) {

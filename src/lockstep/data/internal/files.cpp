@@ -89,6 +89,11 @@ const Files::Name* Files::look_for(std::string_view wanted) const {
   return at == at_root_.end() ? nullptr : &names_[*at];
 }
 
+bool Files::has_folder(std::string_view path) const {
+  const Name* name = look_for(path);
+  return name != nullptr && name->kind == io::Listed::Kind::folder;
+}
+
 std::string Files::described(const char* kind) const {
   return store_->kind() == "folder" ? kind : std::string(kind) + ", " + store_->kind();
 }
@@ -104,8 +109,7 @@ std::vector<std::string> Files::at_root(const std::function<bool(std::string_vie
 
 int64_t Files::bytes_of(std::string_view path) const {
   const Name* name = look_for(path);
-  if (name != nullptr && name->kind == io::Listed::Kind::folder)
-    throw Error(ErrorCode::io, "cannot read \"" + shown(path) + "\": not a file");
+  if (has_folder(path)) throw Error(ErrorCode::io, "cannot read \"" + shown(path) + "\": not a file");
   if (name != nullptr && name->kind == io::Listed::Kind::file && name->bytes >= 0) return name->bytes;
   const std::optional<int64_t> bytes = name != nullptr || one_file_ ? store_->size_of(path) : std::nullopt;
   if (!bytes) throw errno_error(ENOENT, "open", shown(path));

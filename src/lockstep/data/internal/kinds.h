@@ -29,6 +29,7 @@ bool is_idx_name(std::string_view name);
 bool fits_idx(const Files& files);
 Source open_idx(Files files, const SourceOptions& options);
 bool is_cifar_name(std::string_view name);
+bool is_published_cifar_name(std::string_view name);  ///< of a file in CIFAR's archives
 bool fits_cifar(const Files& files);
 Source open_cifar(Files files, const SourceOptions& options);
 bool is_ts_name(std::string_view name);

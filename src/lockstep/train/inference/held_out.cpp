@@ -5,9 +5,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/shared_samples.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/io/address.h"
 #include "lockstep/record/event_kinds.h"
+#include "lockstep/record/event_log.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/planning/split.h"
 #include "lockstep/train/run/run_files.h"
@@ -65,6 +67,34 @@ HeldOut split_off(const std::string& path, const Run& run) {
   return held_out;
 }
 
+// Also a place within an archive.
+bool is_there(const std::string& place) {
+  std::error_code none;
+  if (io::is_address(place) || std::filesystem::exists(place, none)) return true;
+  for (std::filesystem::path file = place; file.has_relative_path(); file = file.parent_path()) {
+    if (std::filesystem::is_regular_file(file, none)) return true;
+  }
+  return false;
+}
+
+// By the places of the files.
+TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
+  const std::string folder = last_text(run.events, "plan", "folder");
+  if (folder.empty()) return {.unknown = "the run does not say where its training data are"};
+  const std::string place = seen_by_run(folder, run.events);
+  if (!data::has_samples_at(dataset, place))
+    return {.unknown =
+                is_there(place) ? "" : "the run's training data are not at \"" + folder + "\" any more"};
+  const data::Dataset whole = open(folder, {}, run);
+  const Options& options = run.manifest.options;
+  if (run.manifest.plan.data.listing_hash != as_hex(whole.store().listing_hash())) {
+    const int64_t count = data::shared_samples(whole, dataset);
+    return {.count = count, .unknown = count > 0 ? "the run's training data have other files now" : ""};
+  }
+  const bool splits = options.validation.empty() && holds_out(options);
+  return {.count = data::shared_samples(splits ? split_off_held_out(whole, options).first : whole, dataset)};
+}
+
 }  // namespace
 
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
@@ -86,11 +116,20 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
               hint);
 }
 
-int64_t trained_on(const Model& model, const data::Dataset& dataset) {
-  if (dataset.empty() || model.weights.empty()) return 0;
-  const auto manifest = read_manifest(record::RunPaths{model.weights.parent_path()}.options());
-  if (!manifest || manifest->plan.data.listing_hash != as_hex(dataset.store().listing_hash())) return 0;
-  return manifest->plan.data.train_count;
+TrainedOn trained_on(const Model& model, const data::Dataset& dataset) {
+  if (dataset.empty() || model.weights.empty()) return {};
+  const std::filesystem::path run_folder = model.weights.parent_path();
+  const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
+  if (!manifest) return {.unknown = "no run is recorded beside \"" + model.weights.string() + "\""};
+  const DataPlan& plan = manifest->plan.data;
+  if (plan.listing_hash == as_hex(dataset.store().listing_hash()))
+    return {.count = plan.train_count, .held_out = dataset.size() - plan.train_count};
+  try {
+    const std::vector<record::Event> events = record::read_events(run_folder);
+    return shared_with_training(dataset, {events, *manifest, model});
+  } catch (const Error& error) {
+    return {.unknown = error.message()};
+  }
 }
 
 }  // namespace lockstep::train

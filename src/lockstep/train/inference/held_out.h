@@ -21,8 +21,15 @@ struct HeldOut {
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
                         const Model& model);
 
-/// On how many of these samples the model was trained, if its weights are in a run folder and the dataset is
-/// the run's unchanged training data; otherwise 0.
-int64_t trained_on(const Model& model, const data::Dataset& dataset);
+/// On how many of these samples a model was trained.
+struct TrainedOn {
+  int64_t count = 0;
+  int64_t held_out = 0;      ///< of the others, those that the run split off
+  std::string unknown = {};  ///< why that is not certain; empty: it is
+};
+
+/// By the record of the run whose folder has the weights: by the names in the training data, which may have
+/// moved since, otherwise by the places of the files.
+TrainedOn trained_on(const Model& model, const data::Dataset& dataset);
 
 }  // namespace lockstep::train

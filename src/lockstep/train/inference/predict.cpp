@@ -54,6 +54,7 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
   model.padding = plan.data.format.padding;
   model.mean = plan.data.mean;
   model.deviation = plan.data.deviation;
+  model.labels = manifest->options.labels;
   return model;
 }
 

@@ -13,6 +13,7 @@
 #include "lockstep/base/class_figures.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/data/image_set.h"
+#include "lockstep/data/sources.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options/options.h"
@@ -31,8 +32,9 @@ struct Model {
   data::PaddingSide padding = data::PaddingSide::right;
   std::vector<double> mean;  ///< per channel, of pixels / 255
   std::vector<double> deviation;
-  std::filesystem::path weights;  ///< safetensors; used when `state` is empty
-  nn::NamedTensors state;         ///< weights in memory
+  std::filesystem::path weights;               ///< safetensors; used when `state` is empty
+  nn::NamedTensors state;                      ///< weights in memory
+  data::Labels labels = data::Labels::folder;  ///< how the training data gave the labels
 };
 
 /// The word for its samples: "images" or "sequences".

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/mini_batch_stream.h"
+#include "lockstep/data/shared_samples.h"
 #include "lockstep/data/sources.h"
 
 namespace lockstep::train {
@@ -30,7 +32,7 @@ class DataOpener {
     opened_.skipped.insert(opened_.skipped.end(), source.skipped.begin(), source.skipped.end());
     if (opened_.kind.empty()) {
       opened_.kind = source.kind;
-      opened_.warning = source.warning;
+      if (!source.warning.empty()) opened_.warnings.push_back(source.warning);
     }
     return source;
   }
@@ -40,6 +42,18 @@ class DataOpener {
                             const std::vector<std::string>& classes) {
     if (!given.empty() || path.empty()) return {given, "", {}};
     return open(path, classes, Part::judging);
+  }
+
+  void warn_of_shared(const data::Dataset& train, const data::Source& judging, const std::string& option) {
+    if (judging.kind.empty()) return;  // the caller gave them
+    const int64_t shared = data::shared_samples(train, judging.dataset), all = judging.dataset.size();
+    if (shared == 0) return;
+    const bool sequences = train.store().kind() == data::SampleKind::sequence;
+    opened_.warnings.push_back(
+        (shared == all ? "all " : with_commas(shared) + " of the ") + with_commas(all) +
+        (sequences ? " sequences of " : " images of ") + option +
+        " are among the training data, so the accuracy on them says nothing about new " +
+        (sequences ? "sequences" : "images"));
   }
 
   OpenedData& opened() { return opened_; }
@@ -81,6 +95,10 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
   const data::Source test = opener.judging_data(request.test, options.test, classes);
   sets.test = test.dataset;
   opened.test_file = test.file;
+  if (earlier == nullptr && request.dataset.empty() && request.stream == nullptr) {
+    opener.warn_of_shared(sets.train, validation, "--validation " + options.validation);
+    opener.warn_of_shared(sets.train, test, "--test " + options.test);
+  }
   if (classes.size() < 2)
     throw Error(ErrorCode::invalid_option,
                 "the training data have " +

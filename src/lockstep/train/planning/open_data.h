@@ -23,8 +23,8 @@ struct Datasets {
 
 struct OpenedData {
   Datasets sets;
-  std::string kind;     ///< of the first path that was opened, in words; empty: the caller gave all samples
-  std::string warning;  ///< of the same path; may be empty
+  std::string kind;  ///< of the first path that was opened, in words; empty: the caller gave all samples
+  std::vector<std::string> warnings;       ///< of the same path; of samples that are also for judging
   std::string validation_file, test_file;  ///< data::Source::file; mostly empty
   std::vector<data::BadSample> skipped;
 };

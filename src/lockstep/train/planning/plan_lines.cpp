@@ -187,7 +187,7 @@ PlanReasons reasons_of(const Options& options, const device::Inventory& inventor
 std::vector<std::string> plan_warnings(const Plan& plan, const PlanReasons& reasons, bool resumed) {
   std::vector<std::string> warnings = worker_warnings(plan, resumed);
   if (resumed) return warnings;
-  if (!reasons.source_warning.empty()) warnings.push_back(reasons.source_warning);
+  warnings.insert(warnings.end(), reasons.source_warnings.begin(), reasons.source_warnings.end());
   if (reasons.none_held_out)
     warnings.emplace_back(
         "no label has enough samples, so none are held out, and the run has no accuracy; --validation names "

@@ -16,8 +16,8 @@ namespace lockstep::train {
 struct PlanReasons {
   bool dry = false;  ///< nothing is created, as by `lockstep plan`
 
-  std::string source;          ///< the kind of data that were opened; empty: the caller gave them
-  std::string source_warning;  ///< of data::Source
+  std::string source;  ///< the kind of data that were opened; empty: the caller gave them
+  std::vector<std::string> source_warnings;  ///< of OpenedData
   std::string normalization_warning;
   bool none_held_out = false;  ///< although some were to be
   std::string image_size;

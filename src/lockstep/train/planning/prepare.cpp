@@ -169,7 +169,7 @@ class Preparation {
     add_skipped(opened.skipped);
     plan_.data.classes = sets_.train.classes();
     reasons_.source = std::move(opened.kind);
-    reasons_.source_warning = std::move(opened.warning);
+    reasons_.source_warnings = std::move(opened.warnings);
     if (!opened.validation_file.empty()) reasons_.validation = "from " + opened.validation_file;
     if (!opened.test_file.empty()) reasons_.test = "from " + opened.test_file;
     if (earlier_ == nullptr) check_kind_of_data(asked_, sets_.train.store().kind());

@@ -47,7 +47,7 @@ class Run {
     prepare_together();
     take_from_loaders(request_, start_.options, prepared_);
     if (!leads_) return train();
-    if (start_.checkpoint) warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
+    if (start_.checkpoint) compare_with_checkpoint();
     if (!start_.manifest) write_files_of_run();
     const int64_t attempt = record::next_attempt(paths_.folder);
     log_.open(paths_, attempt, make_views(request_, start_.options, paths_, attempt),
@@ -122,9 +122,27 @@ class Run {
     fingerprint_ = fingerprint_of(start_.options, prepared_, comm_.size());
   }
 
-  // Files on a server may be replaced later, so they are listed.
+  void compare_with_checkpoint() {
+    try {
+      warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
+    } catch (Error& error) {
+      const std::string changed = changed_files(paths_.listing(), prepared_);
+      if (!changed.empty()) error.add_context(changed);
+      throw;
+    }
+  }
+
+  // A resume can then name the files that changed. On a server nothing else tells what they were.
+  bool lists_files() const {
+    constexpr int64_t kMostListed = 100'000;
+    const data::ImageSet& train = *prepared_.train;
+    return train.parallel_reads() > 0 ||
+           (request_.dataset.empty() && request_.stream == nullptr && !train.dataset().store().in_memory() &&
+            train.size() <= kMostListed);
+  }
+
   void write_files_of_run() const {
-    if (prepared_.train->parallel_reads() > 0) write_listing(paths_.listing(), prepared_);
+    if (lists_files()) write_listing(paths_.listing(), prepared_);
     write_manifest(paths_.options(), start_.options, prepared_);
   }
 

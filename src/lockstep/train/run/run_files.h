@@ -23,6 +23,10 @@ struct Manifest {
 /// in order.
 void write_listing(const std::filesystem::path& path, const Prepared& prepared);
 
+/// In which files the run's data differ now from a listing, with the first one that was added and the first
+/// one that was removed; wherever the data lie. Empty: in none, or there is no listing.
+std::string changed_files(const std::filesystem::path& listing, const Prepared& prepared);
+
 void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared);
 
 /// Nothing if there is no such file (the run was killed before it was written). Throws corrupt_data for
