@@ -10,6 +10,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
@@ -57,7 +58,8 @@ class Run {
       const std::stop_callback notice(request_.stop, [&] { log_.stopping(stop_notice(request_.console)); });
       const record::RequestWatch watch(
           paths_.folder, [&](const record::Request& asked) { take(asked); },
-          [&](const std::string& reason) { log_.message(reason, "warning"); });
+          [&](const std::string& reason) { log_.message(reason, "warning"); },
+          [&] { wishes_->fail(record::gone_folder_error(paths_.folder)); });
       return train();
     } catch (...) {
       log_.fail(device::error_of(std::current_exception()), comm_.rank());
@@ -262,6 +264,7 @@ class Run {
   // The weights are written first: after a kill between the two, a resume repeats the end, with the same
   // bits.
   void save_end(Training& training, EndReason reason) const {
+    wishes_->check();
     Snapshot end = training.snapshot();
     end.state.result_hash = as_hex(training.weights().hash());
     if (reason != EndReason::stopped) {
