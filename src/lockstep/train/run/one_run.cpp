@@ -48,6 +48,7 @@ class Run {
     prepare_together();
     take_from_loaders(request_, start_.options, prepared_);
     if (!leads_) return train();
+    if (start_.checkpoint) check_same_module(*start_.checkpoint);
     if (start_.checkpoint) warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
     if (!start_.manifest) write_files_of_run();
     const int64_t attempt = record::next_attempt(paths_.folder);
@@ -122,6 +123,14 @@ class Run {
     prepared_ = prepare(request_, start_.options, /*dry=*/false, earlier);
     if (request_.standing != nullptr) continue_count(prepared_.plan, start_.state);
     fingerprint_ = fingerprint_of(start_.options, prepared_, comm_.size());
+  }
+
+  // A module of a program is known by its name only: a number of parameters would not say what has changed.
+  void check_same_module(const Checkpoint& checkpoint) const {
+    constexpr const char* kParameters = "parameters";
+    if (prepared_.network.spec().is_null() &&
+        checkpoint.fingerprint.value(kParameters, Json()) != fingerprint_.value(kParameters, Json()))
+      check_module(prepared_.prototype, checkpoint);
   }
 
   // Files on a server may be replaced later, so they are listed.
