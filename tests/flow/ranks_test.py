@@ -248,16 +248,16 @@ class Launcher(unittest.TestCase):
                       runs.run("run", "-n", 2, "no-such-program", status=127))
 
     def test_a_killed_launcher_leaves_nothing(self):
-        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "echo $$; exec sleep 100"),
+        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "sleep 100 & echo $$ $!; wait"),
                                    stdout=subprocess.PIPE, text=True)
-        ranks = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
+        left = [int(word) for _ in range(2) for word in process.stdout.readline().split()[-2:]]
         process.kill()
         process.wait()
         end = time.monotonic() + 10
-        while time.monotonic() < end and any(os.path.exists(f"/proc/{rank}/exe") for rank in ranks):
+        while time.monotonic() < end and any(os.path.exists(f"/proc/{one}/exe") for one in left):
             time.sleep(0.02)
-        for rank in ranks:
-            self.assertFalse(os.path.exists(f"/proc/{rank}/exe"))
+        for one in left:
+            self.assertFalse(os.path.exists(f"/proc/{one}/exe"))
 
 
 if __name__ == "__main__":

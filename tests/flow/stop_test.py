@@ -2,9 +2,11 @@
 """Ctrl-C: a checkpoint and status 130 within a second, and a run that goes on with the same bits. Ctrl-C twice: dead at
 once. A terminal that closes, and outputs that nobody reads or that cannot be written, cost no step."""
 
+import contextlib
 import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import termios
@@ -96,6 +98,20 @@ class Stop(runs.TestFolders, unittest.TestCase):
         runs.train(self.digits, output, "--resume", "--patience", "1")
         noticed(output / "model.safetensors", output)
         noticed(output / "best.safetensors", output, "--weights", "best")
+
+    def test_a_run_whose_folder_is_removed_ends_soon_and_makes_no_other(self):
+        for change in (shutil.rmtree, lambda folder: folder.rename(folder.with_name("renamed"))):
+            output = self.folder / "removed"
+            process = self.train(output, "--max-epochs", "100000", "--checkpoint-every", "3")
+            runs.wait_for(lambda: runs.checkpoints(output) or process.poll() is not None)
+            while output.exists():
+                with contextlib.suppress(OSError):  # a checkpoint is being written in it
+                    change(output)
+            printed = process.communicate(timeout=20)[0].decode()
+            self.assertEqual(process.returncode, 1, printed)
+            self.assertEqual(printed.count("lockstep: "), 1, printed)
+            self.assertIn(f'lockstep: the run folder "{output}" was removed or renamed while its run went on', printed)
+            self.assertFalse(output.exists())
 
     def test_before_the_first_step(self):
         output = self.folder / "early"

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
@@ -83,32 +84,40 @@ std::string table_of(const std::vector<JobView>& views, int width) {
   return in_columns_within(width, std::move(rows), has_reasons ? "rllrrrrlll" : "rllrrrrll");
 }
 
-std::string count_of_jobs(const std::vector<JobView>& views) {
+// Rows of a list, and how many jobs there are in all.
+struct JobRows {
+  std::vector<JobView> views{};
+  size_t total = 0;
+};
+
+std::string count_of_jobs(const JobRows& rows) {
   std::map<std::string, int64_t> counts;
-  for (const JobView& view : views) ++counts[state_word(view)];
+  for (const JobView& view : rows.views) ++counts[state_word(view)];
   std::vector<std::string> parts;
   for (const auto& [word, count] : counts) parts.push_back(with_commas(count) + " " + word);
-  return with_commas(static_cast<int64_t>(views.size())) + (views.size() == 1 ? " job: " : " jobs: ") +
-         join(parts, ", ") + "\n";
+  const auto shown = static_cast<int64_t>(rows.views.size()), total = static_cast<int64_t>(rows.total);
+  return with_commas(shown) + (shown < total ? " of " + with_commas(total) : "") +
+         (total == 1 ? " job: " : " jobs: ") + join(parts, ", ") +
+         (shown < total ? "; --limit 0 shows all" : "") + "\n";
 }
 
-std::vector<JobView> read_jobs(const std::filesystem::path& root, const JobsChoice& choice,
-                               Console& console) {
+JobRows read_jobs(const std::filesystem::path& root, const JobsChoice& choice, Console& console) {
   if (!std::filesystem::is_directory(root)) return {};
   look_at_local_queue(root, console);
   std::vector<JobView> views = jobs::list_jobs(root);
   add_standings(views, console);
   std::erase_if(
       views, [&](const JobView& view) { return !choice.state.empty() && state_word(view) != choice.state; });
+  const size_t total = views.size();
   const auto limit = static_cast<size_t>(choice.limit);
   if (limit > 0 && views.size() > limit)
     views.erase(views.begin(), views.end() - static_cast<std::ptrdiff_t>(limit));
-  return views;
+  return {std::move(views), total};
 }
 
-std::string jobs_text(const std::vector<JobView>& views, int width) {
-  if (views.empty()) return "there are no jobs\n  hint: lockstep batch -- train FOLDER makes one\n";
-  return table_of(views, width) + "\n" + count_of_jobs(views);
+std::string jobs_text(const JobRows& rows, int width) {
+  if (rows.views.empty()) return "there are no jobs\n  hint: lockstep batch -- train FOLDER makes one\n";
+  return table_of(rows.views, width) + "\n" + count_of_jobs(rows);
 }
 
 // Those behind login nodes, as a list there prints them.
@@ -121,9 +130,8 @@ std::vector<RelayedJobs> read_relayed(const JobsChoice& choice, std::vector<std:
 }
 
 // Those of this machine, and those behind login nodes.
-std::string all_jobs_text(const std::vector<JobView>& here, const std::vector<RelayedJobs>& relayed,
-                          int width) {
-  std::string text = here.empty() && !relayed.empty() ? "" : jobs_text(here, width);
+std::string all_jobs_text(const JobRows& here, const std::vector<RelayedJobs>& relayed, int width) {
+  std::string text = here.views.empty() && !relayed.empty() ? "" : jobs_text(here, width);
   for (const RelayedJobs& there : relayed)
     text += (text.empty() ? "" : "\n") + there.profile.name + ", at " + there.profile.profile.login + "\n" +
             there.text;
@@ -186,11 +194,11 @@ int run_jobs(const Call& call, Console& console) {
   check_state(choice.state);
   const std::filesystem::path root = jobs::jobs_folder();
   if (choice.watch) return watch_jobs(root, choice, console);
-  const std::vector<JobView> views = read_jobs(root, choice, console);
+  const JobRows rows = read_jobs(root, choice, console);
   if (settings_of<JsonOutput>(call).json) {
-    console.print(all_jobs_json(views, read_relayed(choice, {"--json"}, console), console));
+    console.print(all_jobs_json(rows.views, read_relayed(choice, {"--json"}, console), console));
   } else {
-    console.print(all_jobs_text(views, read_relayed(choice, {}, console), console.table_width()));
+    console.print(all_jobs_text(rows, read_relayed(choice, {}, console), console.table_width()));
   }
   return 0;
 }

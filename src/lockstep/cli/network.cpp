@@ -25,6 +25,7 @@ struct Shown {
   nn::Network network;
   nn::NetworkInput input;
   std::vector<std::string> classes = {};  ///< empty unless a run folder was given
+  bool assumes_classes = false;           ///< the file of a network does not say how many there are
 };
 
 constexpr size_t kMostClassesShown = 20;
@@ -63,7 +64,9 @@ Shown shown_by(const Call& call) {
   const std::string& name = call.words.front();
   if (nn::native_input(name) || !std::filesystem::is_directory(name)) {
     const nn::Network network = nn::find_network(name);
-    return {network, input_of(choice, own_input(network, name))};
+    return {.network = network,
+            .input = input_of(choice, own_input(network, name)),
+            .assumes_classes = !nn::native_input(name) && choice.classes == 0};
   }
   for (const std::string& option : field_names<InputChoice>()) {
     if (call.text_of(option))
@@ -73,7 +76,7 @@ Shown shown_by(const Call& call) {
           "remove --" + option);
   }
   const train::Model model = train::untrained_model_of_run(name);
-  return {model.network, model.input, model.classes};
+  return {.network = model.network, .input = model.input, .classes = model.classes};
 }
 
 std::string input_text(const nn::NetworkInput& input) {
@@ -96,8 +99,9 @@ std::string classes_text(const std::vector<std::string>& classes) {
 
 // On a terminal, the table is split where it would wrap; elsewhere its lines stay whole.
 std::string network_text(const Shown& shown, const nn::NetworkTable& table, int width) {
-  const std::string head =
-      shown.network.name() + ", input " + input_text(shown.input) + "\n" + classes_text(shown.classes) + "\n";
+  const std::string head = shown.network.name() + ", input " + input_text(shown.input) +
+                           (shown.assumes_classes ? " assumed; --classes N shows it for N" : "") + "\n" +
+                           classes_text(shown.classes) + "\n";
   const std::string whole = nn::network_table_text(table);
   const std::vector<std::string> lines = split(whole, '\n');
   if (width == 0 || std::all_of(lines.begin(), lines.end(),

@@ -97,6 +97,9 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
   try {
     if (fill) fill(hidden);
     OpenFile file(hidden.spec(), O_WRONLY | O_CREAT | O_EXCL);
+    // A command may have a secret among its words.
+    if (::fchmod(file.get(), S_IRUSR | S_IWUSR) != 0)
+      throw errno_error(errno, "protect", hidden.spec().string());
     file.write(to_json(spec).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     for (int64_t number = next_number(root);; ++number) {
       const JobPaths paths{root / std::to_string(number)};

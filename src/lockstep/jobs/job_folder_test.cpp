@@ -28,6 +28,8 @@ TEST(JobFolder, KeepsWhatItIsToDo) {
       make_job(root.path(), spec, [](const JobPaths& hidden) { write_file_quick(hidden.profile(), "{}"); });
   EXPECT_EQ(paths.id(), "1");
   EXPECT_TRUE(std::filesystem::exists(paths.profile()));
+  EXPECT_EQ(std::filesystem::status(paths.spec()).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   const JobSpec read = read_spec(paths);
   EXPECT_EQ(read.name, "nets");
   EXPECT_EQ(read.command[1], "a b");

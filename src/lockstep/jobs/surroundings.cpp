@@ -18,8 +18,12 @@ namespace {
 
 bool is_secret(const std::string& name, const std::vector<std::string>& named) {
   const std::string low = lower(name);
-  for (const char* part : {"key", "secret", "token", "password", "passwd", "credential"}) {
+  for (const char* part : {"key", "secret", "token", "password", "passwd", "passphrase", "credential"}) {
     if (low.find(part) != std::string::npos) return true;
+  }
+  // Only whole words, because of PATH and PASSIVE.
+  for (const std::string& word : split(low, '_')) {
+    if (word == "pat" || word == "pass") return true;
   }
   return std::find(named.begin(), named.end(), name) != named.end();
 }

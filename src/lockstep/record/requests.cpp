@@ -10,6 +10,7 @@
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/descriptor.h"
@@ -20,6 +21,7 @@
 #include "lockstep/base/stop_scope.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/thread_name.h"
+#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 
@@ -102,11 +104,12 @@ bool is_taken(const std::filesystem::path& run_folder, const std::string& id) {
   return ::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-RequestWatch::RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse)
+RequestWatch::RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse, Gone gone)
     : run_folder_(run_folder),
       folder_(RunPaths{run_folder}.requests()),
       take_(std::move(take)),
-      refuse_(std::move(refuse)) {
+      refuse_(std::move(refuse)),
+      gone_(std::move(gone)) {
   // Made by another user who asks first, it would be a folder in which the run cannot remove anything.
   std::error_code ignored;
   std::filesystem::create_directory(folder_, ignored);
@@ -117,6 +120,7 @@ RequestWatch::RequestWatch(const std::filesystem::path& run_folder, Take take, R
 }
 
 void RequestWatch::look() {
+  if (gone_ && is_gone(run_folder_)) std::exchange(gone_, nullptr)();
   for (const std::filesystem::path& path : files_in(folder_)) {
     if (not_removable_.contains(path)) continue;
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));

@@ -44,7 +44,7 @@ std::string make_request(const std::filesystem::path& run_folder, Request reques
 /// Whether the run has taken this request from its folder.
 bool is_taken(const std::filesystem::path& run_folder, const std::string& id);
 
-/// Looks for requests every tenth of a second, on a thread of its own.
+/// Looks for requests every tenth of a second, on a thread of its own, and whether the run's folder is there.
 class RequestWatch {
  public:
   /// Called on the watch's thread with each request. Requests of users who own neither the folder nor this
@@ -52,7 +52,9 @@ class RequestWatch {
   /// meant for an earlier attempt, and are removed.
   using Take = std::function<void(const Request&)>;
   using Refuse = std::function<void(const std::string& reason)>;
-  RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse);
+  /// Called once, when somebody has removed the folder or given it another name.
+  using Gone = std::function<void()>;
+  RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse, Gone gone = {});
 
  private:
   void look();
@@ -65,6 +67,7 @@ class RequestWatch {
   std::set<std::filesystem::path> not_removable_;  // answered once
   Take take_;
   Refuse refuse_;
+  Gone gone_;
   std::jthread thread_;
 };
 

@@ -1,6 +1,7 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/record/requests.h"
 
+#include <atomic>
 #include <chrono>
 #include <fcntl.h>
 #include <fstream>
@@ -38,7 +39,8 @@ class RequestsTest : public testing::Test {
         [this](const std::string& reason) {
           const std::lock_guard lock(mutex_);
           refused_.push_back(reason);
-        });
+        },
+        [this] { ++gone_; });
   }
   // Waits until so many requests were answered, and a moment for more than these.
   void wait_for(size_t answers) {
@@ -62,6 +64,7 @@ class RequestsTest : public testing::Test {
   std::mutex mutex_;
   std::vector<Request> taken_;
   std::vector<std::string> refused_;
+  std::atomic<int> gone_ = 0;
   std::optional<RequestWatch> watch_;
 };
 
@@ -148,6 +151,18 @@ TEST_F(RequestsTest, AFolderThatIsALinkHasNoRequests) {
   watch();
   wait_for(0);
   EXPECT_TRUE(std::filesystem::exists(precious));
+}
+
+TEST_F(RequestsTest, AFolderThatIsRemovedIsToldOnce) {
+  watch();
+  wait_for(0);
+  EXPECT_EQ(gone_, 0);
+  watch();
+  std::filesystem::remove_all(run_);
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (gone_ == 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  wait_for(0);
+  EXPECT_EQ(gone_, 1);
 }
 
 TEST_F(RequestsTest, OnlyTheOwnerAndRootMayAsk) {

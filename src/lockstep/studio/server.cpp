@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <list>
+#include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,7 +30,9 @@ constexpr int kThreads = 4;
 constexpr int kMostConnections = 256;
 constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
 constexpr uint32_t kMostHeaderBytes = 64 << 10;
-constexpr auto kReadLimit = std::chrono::seconds(60);  // also between two requests
+constexpr size_t kFirstRead = 4096;                      // bytes
+constexpr auto kHeaderLimit = std::chrono::seconds(10);  // for all of a request's headers
+constexpr auto kReadLimit = std::chrono::seconds(60);    // for its body; also between two requests
 constexpr auto kWriteLimit = std::chrono::seconds(60);
 constexpr auto kFeedInterval = std::chrono::milliseconds(100);
 constexpr auto kHeartbeat = std::chrono::seconds(15);  // shows that a reader has gone
@@ -99,6 +104,13 @@ class Server::State {
   }
 
  private:
+  // Only its strand uses it.
+  struct Connection {
+    explicit Connection(tcp::socket socket) : stream(std::move(socket)) {}
+    beast::tcp_stream stream;
+    bool waits = false;  // for a request
+  };
+
   asio::awaitable<void> accept_all() {
     asio::steady_timer timer(context_);
     while (true) {
@@ -111,29 +123,59 @@ class Server::State {
         co_await timer.async_wait(asio::redirect_error(use_awaitable, code));
         continue;
       }
-      if (connections_ >= kMostConnections) continue;
+      if (connections_ >= kMostConnections && !close_longest_waiting()) continue;
       const auto strand = socket.get_executor();
-      asio::co_spawn(strand, serve(beast::tcp_stream(std::move(socket))), asio::detached);
+      asio::co_spawn(strand, serve(std::make_shared<Connection>(std::move(socket))), asio::detached);
     }
   }
 
-  asio::awaitable<void> serve(beast::tcp_stream stream) {
+  asio::awaitable<void> serve(std::shared_ptr<Connection> connection) {
     const Counted counted(connections_);
+    beast::tcp_stream& stream = connection->stream;
     try {
       beast::flat_buffer buffer;
       bool goes_on = true;
+      stream.expires_after(kHeaderLimit);
       while (goes_on) {
         http::request_parser<http::string_body> parser;
         parser.body_limit(kMostBodyBytes);
         parser.header_limit(kMostHeaderBytes);
-        stream.expires_after(kReadLimit);
-        co_await http::async_read(stream, buffer, parser, use_awaitable);
+        co_await read(connection, buffer, parser);
         goes_on = co_await answer(stream, parser.get());
+        stream.expires_after(kReadLimit);
       }
       boost::system::error_code code;
       stream.socket().shutdown(tcp::socket::shutdown_send, code);
     } catch (const std::exception&) {  // the other side has gone, or sends what is no HTTP
     }
+  }
+
+  // Begins with the time that the connection may be silent.
+  asio::awaitable<void> read(std::shared_ptr<Connection> connection, beast::flat_buffer& buffer,
+                             http::request_parser<http::string_body>& parser) {
+    const Waiting waiting(*this, connection);
+    beast::tcp_stream& stream = connection->stream;
+    if (buffer.size() == 0)
+      buffer.commit(co_await stream.async_read_some(buffer.prepare(kFirstRead), use_awaitable));
+    stream.expires_after(kHeaderLimit);
+    co_await http::async_read_header(stream, buffer, parser, use_awaitable);
+    stream.expires_after(kReadLimit);
+    co_await http::async_read(stream, buffer, parser, use_awaitable);
+  }
+
+  // So that connections whose requests do not come leave room for others. False if there is none.
+  bool close_longest_waiting() {
+    std::shared_ptr<Connection> longest;
+    {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.empty()) return false;
+      longest = waiting_.front();
+      waiting_.pop_front();
+    }
+    asio::post(longest->stream.get_executor(), [longest] {
+      if (longest->waits) longest->stream.close();
+    });
+    return true;
   }
 
   Response response_to(const http::request<http::string_body>& message) {
@@ -194,8 +236,30 @@ class Server::State {
     std::atomic<int>& count;
   };
 
+  // A connection that waits for a request.
+  struct Waiting {
+    Waiting(State& server, std::shared_ptr<Connection> waiting)
+        : state(server), connection(std::move(waiting)) {
+      connection->waits = true;
+      const std::lock_guard lock(state.mutex_);
+      state.waiting_.push_back(connection);
+    }
+    ~Waiting() {
+      connection->waits = false;
+      const std::lock_guard lock(state.mutex_);
+      state.waiting_.remove(connection);
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    State& state;
+    const std::shared_ptr<Connection> connection;
+  };
+
   Handler handler_;
-  std::atomic<int> connections_ = 0;  // outlives the coroutines, which the context destroys
+  // These outlive the coroutines, which the context destroys.
+  std::atomic<int> connections_ = 0;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<Connection>> waiting_;  // the longest first
   asio::io_context context_{kThreads};
   tcp::acceptor acceptor_;
   std::vector<std::jthread> threads_;

@@ -11,7 +11,8 @@
 namespace lockstep::studio {
 
 /// Answers requests on threads of its own from its making until it is destroyed. A connection that is silent
-/// or too slow is closed, as are those beyond a few hundred.
+/// or too slow is closed. Beyond a few hundred, so are those that wait longest for a request, and else new
+/// ones.
 class Server {
  public:
   /// Called by several threads at once. What it throws becomes the answer (error_response).

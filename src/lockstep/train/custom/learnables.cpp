@@ -243,6 +243,8 @@ void LearnableUpdater::step(const std::vector<at::Tensor>& gradients) {
 
 void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double learning_rate) {
   check_gradients(parameters_, gradients);
+  if (!(learning_rate >= 0 && learning_rate <= kMostRate))
+    checked(SgdmOptions{.learning_rate = learning_rate});
   const int64_t made = steps_++ - skipped_;
   if (gradients.empty()) return void(++skipped_);
   device::UpdateRule rule = corrected(rule_, made);

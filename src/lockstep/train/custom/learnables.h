@@ -103,7 +103,7 @@ std::vector<double> learn_rate_factors(const BuiltModel& model, const std::strin
 class LearnableUpdater {
  public:
   /// One step, with a gradient for each parameter or an empty list. Without a learning rate it uses that of
-  /// the options.
+  /// the options. Throws invalid_option for a rate that the options would not take.
   void step(const std::vector<at::Tensor>& gradients);
   void step(const std::vector<at::Tensor>& gradients, double learning_rate);
   /// The number of calls of step(), also of those without gradients. Use it for a schedule.

@@ -1,6 +1,8 @@
 // Updates as plain functions and as objects, against PyTorch's.
 #include "lockstep/train/custom/learnables.h"
 
+#include <limits>
+
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
@@ -39,7 +41,15 @@ TEST(Learnables, UpdatesArePyTorchsAndPure) {
   EXPECT_TRUE(at::equal(first[0], held));
   EXPECT_THROW(sgdm_update(first, {first[0]}), Error);
   EXPECT_THROW(sgdm_update(first, {first[1], first[0]}), Error);
-  EXPECT_THROW(sgdm_update(first, first, {}, {.learning_rate = -1}), Error);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double bad : {-1.0, -1e-9, nan, std::numeric_limits<double>::infinity()}) {
+    EXPECT_THROW(sgdm_update(first, first, {}, {.learning_rate = bad}), Error) << bad;
+    EXPECT_THROW(Sgdm(first, {.momentum = bad}), Error) << bad;
+    EXPECT_THROW(Adam(first, {.weight_decay = bad}), Error) << bad;
+    Sgdm sgdm(first);
+    EXPECT_THROW(sgdm.step(first, bad), Error) << bad;
+    EXPECT_EQ(sgdm.steps(), 0) << bad;
+  }
 }
 
 TEST(Learnables, FrozenOnesKeepTheirBitsUnderWeightDecay) {

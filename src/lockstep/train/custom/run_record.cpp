@@ -93,9 +93,12 @@ void copy_into(const nn::NamedTensors& live, const nn::NamedTensors& saved, cons
   for (const auto& [name, tensor] : live) {
     const auto found = std::find_if(saved.begin(), saved.end(),
                                     [&, &name = name](const auto& one) { return one.first == name; });
-    if (found == saved.end() || found->second.sizes() != tensor.sizes())
+    const bool is_missing = found == saved.end();
+    if (is_missing || found->second.sizes() != tensor.sizes())
       throw Error(ErrorCode::invalid_option,
-                  "the run's checkpoint has no " + what + " \"" + name + "\" of the same shape",
+                  std::string("the run's checkpoint has ") + (is_missing ? "no " : "") + what + " \"" + name +
+                      "\"" + (is_missing ? "" : " of " + c10::str(found->second.sizes())) + "; here it has " +
+                      c10::str(tensor.sizes()),
                   "resume with the network and the optimizer that the run began with");
     at::Tensor(tensor).detach().copy_(found->second);
   }

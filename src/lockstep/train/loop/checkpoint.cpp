@@ -10,6 +10,7 @@
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/remove_run.h"
 #include "lockstep/record/run_folder.h"
 
@@ -47,6 +48,16 @@ fs::path free_folder(const fs::path& wanted) {
     folder += suffix;
   }
   return folder;
+}
+
+// Not the run's own folder: somebody may have removed it.
+void make_folder_of(const fs::path& run, const fs::path& checkpoint) {
+  std::error_code code;
+  fs::create_directory(checkpoint.parent_path(), code);
+  if (!code) fs::create_directory(checkpoint, code);
+  if (!code) return;
+  if (record::is_gone(run)) throw record::gone_folder_error(run);
+  throw errno_error(code.value(), "create folder", checkpoint.string());
 }
 
 std::string manifest_hash(const Json& manifest) {
@@ -171,7 +182,7 @@ fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
   const fs::path target = free_folder(checkpoint_folder(run, snapshot.state.step));
   const fs::path folder = target.parent_path() / (kUnfinished + target.filename().string());
   remove_checkpoint(folder);
-  make_folders(folder);
+  make_folder_of(run, folder);
   nn::write_safetensors(folder / "model.safetensors", snapshot.weights);
   nn::write_safetensors(folder / "optimizer.safetensors", snapshot.optimizer);
   Json manifest{{"state", lockstep::to_json(snapshot.state)},
@@ -204,7 +215,10 @@ bool CheckpointWriter::busy() const {
 
 void CheckpointWriter::rethrow() {
   const std::lock_guard lock(mutex_);
-  if (error_) std::rethrow_exception(error_);
+  if (!error_) return;
+  // The writing may have failed while the folder was being removed.
+  if (record::is_gone(run_)) throw record::gone_folder_error(run_);
+  std::rethrow_exception(error_);
 }
 
 void CheckpointWriter::submit(Snapshot snapshot) {

@@ -122,6 +122,7 @@ void RunReports::tested_step() {
 }
 
 void RunReports::end_if_asked() {
+  if (setup_.wishes != nullptr) setup_.wishes->check();
   if (setup_.wishes != nullptr && setup_.wishes->finish) end_.end_with(EndReason::request);
   end_.end_if_time_is_over();
   if (setup_.enough.stop_requested()) end_.end_with(EndReason::observer);

@@ -45,6 +45,18 @@ std::string Wishes::asked_by() const {
   return asked_by_;
 }
 
+void Wishes::fail(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+  failed_ = true;
+}
+
+void Wishes::check() const {
+  if (!failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(*error_);
+}
+
 record::Answer answer_to(const record::Request& asked) {
   return {.request = describe_detail::as_text(asked.request),
           .id = asked.id,

@@ -4,8 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
+#include "lockstep/base/error.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/requests.h"
 
@@ -22,10 +24,16 @@ class Wishes {
   void grant(const record::Request& asked);
   /// Who has asked for the end; empty if nobody has.
   std::string asked_by() const;
+  /// The run is to end with this error.
+  void fail(const Error& error);
+  /// Throws it.
+  void check() const;
 
  private:
   mutable std::mutex mutex_;
   std::string asked_by_;
+  std::optional<Error> error_;
+  std::atomic<bool> failed_{false};
 };
 
 /// The event that answers a request.

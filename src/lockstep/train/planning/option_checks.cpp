@@ -1,8 +1,10 @@
 #include "lockstep/train/planning/option_checks.h"
 
 #include <cmath>
+#include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 
 namespace lockstep::train {
 namespace {
@@ -106,9 +108,22 @@ void check_limit(const Options& options) {
                 "give a number");
 }
 
+// Only -1 stands for the default of the optimizer: what else is below 0 is a mistake.
+void check_optimizer(const Options& options) {
+  for (const auto& [name, value] :
+       {std::pair{"momentum", options.momentum}, std::pair{"weight-decay", options.weight_decay}}) {
+    if (value >= 0 || value == -1) continue;
+    throw Error(ErrorCode::invalid_option,
+                std::string("option --") + name + " cannot be " + quote(field_text(options, name)) +
+                    ": it must be a number of at least 0, or -1",
+                "-1 is the optimizer's default");
+  }
+}
+
 }  // namespace
 
 void check_combinations(const Options& options) {
+  check_optimizer(options);
   check_averaging(options);
   check_folds(options);
   check_limit(options);

@@ -10,6 +10,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
@@ -57,7 +58,8 @@ class Run {
       const std::stop_callback notice(request_.stop, [&] { log_.stopping(stop_notice(request_.console)); });
       const record::RequestWatch watch(
           paths_.folder, [&](const record::Request& asked) { take(asked); },
-          [&](const std::string& reason) { log_.message(reason, "warning"); });
+          [&](const std::string& reason) { log_.message(reason, "warning"); },
+          [&] { wishes_->fail(record::gone_folder_error(paths_.folder)); });
       return train();
     } catch (...) {
       log_.fail(device::error_of(std::current_exception()), comm_.rank());
@@ -123,6 +125,7 @@ class Run {
   }
 
   void compare_with_checkpoint() {
+    check_same_module(*start_.checkpoint);
     try {
       warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
     } catch (Error& error) {
@@ -134,11 +137,19 @@ class Run {
 
   // A resume can then name the files that changed. On a server nothing else tells what they were.
   bool lists_files() const {
-    constexpr int64_t kMostListed = 100'000;
+    constexpr int64_t kMostListed = 5'000;  // less than the weights of a small network take
     const data::ImageSet& train = *prepared_.train;
     return train.parallel_reads() > 0 ||
            (request_.dataset.empty() && request_.stream == nullptr && !train.dataset().store().in_memory() &&
             train.size() <= kMostListed);
+  }
+
+  // A module of a program is known by its name only: a number of parameters would not say what has changed.
+  void check_same_module(const Checkpoint& checkpoint) const {
+    constexpr const char* kParameters = "parameters";
+    if (prepared_.network.spec().is_null() &&
+        checkpoint.fingerprint.value(kParameters, Json()) != fingerprint_.value(kParameters, Json()))
+      check_module(prepared_.prototype, checkpoint);
   }
 
   void write_files_of_run() const {
@@ -280,6 +291,7 @@ class Run {
   // The weights are written first: after a kill between the two, a resume repeats the end, with the same
   // bits.
   void save_end(Training& training, EndReason reason) const {
+    wishes_->check();
     Snapshot end = training.snapshot();
     end.state.result_hash = as_hex(training.weights().hash());
     if (reason != EndReason::stopped) {

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include <gmock/gmock.h>
@@ -17,10 +18,10 @@ namespace {
 using testing::HasSubstr;
 
 struct OwnNetImpl : torch::nn::Module {
-  OwnNetImpl(const nn::NetworkInput& input, bool is_registered) {
-    hidden = torch::nn::Linear(input.height * input.width, 8);
+  OwnNetImpl(const nn::NetworkInput& input, bool is_registered, int64_t width = 8) {
+    hidden = torch::nn::Linear(input.height * input.width, width);
     if (is_registered) register_module("hidden", hidden);
-    out = register_module("out", torch::nn::Linear(8, input.classes));
+    out = register_module("out", torch::nn::Linear(width, input.classes));
   }
   at::Tensor forward(const at::Tensor& images) { return out(hidden(images.flatten(1)).relu()); }
   torch::nn::Linear hidden{nullptr}, out{nullptr};
@@ -41,27 +42,28 @@ data::Dataset dark_and_light() {
 
 class OwnModule : public testing::Test {
  protected:
-  Result train(const nn::Network& network, int64_t workers, const char* name) const {
+  Result train(const nn::Network& network, int64_t workers, const char* name, Options options = {}) const {
     TrainingRequest request;
     request.dataset = dark_and_light();
     request.network = network;
-    Options options;
     options.workers = workers;
     options.mini_batch_size = 8;
     options.max_epochs = 30;
-    options.learning_rate = 0.1;
+    options.learning_rate = learning_rate_;
     options.output = (temporary_.path() / name).string();
     return fit(request, options);
   }
-  std::string why_not(const nn::Network& network, int64_t workers) const {
+  std::string why_not(const nn::Network& network, int64_t workers, const char* name = "refused",
+                      const Options& options = {}) const {
     try {
-      train(network, workers, "refused");
+      train(network, workers, name, options);
     } catch (const Error& error) {
       return error.message();
     }
     return "";
   }
 
+  double learning_rate_ = 0.1;
   const lockstep::test::TemporaryFolder temporary_{};
 };
 
@@ -76,6 +78,29 @@ TEST_F(OwnModule, ThatForgetsToRegisterALayerLeavesNoRunFolder) {
   const auto network = nn::network("own", [](const nn::NetworkInput& input) { return OwnNet(input, false); });
   EXPECT_THAT(why_not(network, 1), HasSubstr("is not registered"));
   EXPECT_FALSE(std::filesystem::exists(temporary_.path() / "refused"));
+}
+
+TEST_F(OwnModule, OfOtherParametersCannotContinueARun) {
+  const auto of_width = [](int64_t width) {
+    return nn::network("own", [width](const nn::NetworkInput& input) { return OwnNet(input, true, width); });
+  };
+  train(of_width(8), 1, "run", {.pause_after_step = 3});
+  EXPECT_THAT(why_not(of_width(12), 1, "run", {.resume = true}),
+              HasSubstr("\"hidden.weight\" [8, 16] where this network has \"hidden.weight\" [12, 16]"));
+}
+
+TEST_F(OwnModule, IsNotTrainedWithRatesThatNoCommandLineTakes) {
+  const auto network = nn::network("own", [](const nn::NetworkInput& input) { return OwnNet(input, true); });
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double bad : {-0.5, nan}) {
+    learning_rate_ = bad;
+    EXPECT_THAT(why_not(network, 1), HasSubstr("--learning-rate cannot be")) << bad;
+  }
+  learning_rate_ = 0.1;
+  for (const double bad : {-2.0, -0.5, nan}) {
+    EXPECT_THAT(why_not(network, 1, "refused", {.momentum = bad}), HasSubstr("--momentum cannot be"));
+    EXPECT_THAT(why_not(network, 1, "refused", {.weight_decay = bad}), HasSubstr("--weight-decay cannot be"));
+  }
 }
 
 TEST_F(OwnModule, ThatIsMadeOnceIsNotForSeveralWorkers) {

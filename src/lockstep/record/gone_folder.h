@@ -1,0 +1,16 @@
+// A run folder that somebody removes while its run goes on.
+#pragma once
+
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::record {
+
+/// Whether there is no such folder. False if that is not known, as on a disk that does not answer.
+bool is_gone(const std::filesystem::path& run_folder);
+
+/// What ends such a run.
+Error gone_folder_error(const std::filesystem::path& run_folder);
+
+}  // namespace lockstep::record

@@ -1,0 +1,75 @@
+#include "lockstep/studio/server.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "lockstep/base/descriptor.h"
+
+namespace lockstep::studio {
+namespace {
+
+constexpr int kSlow = 300;  // more than the server keeps
+
+Descriptor connected(uint16_t port) {
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval limit{.tv_sec = 2, .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return socket;
+}
+
+void send_text(const Descriptor& socket, std::string_view text) {
+  EXPECT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+}
+
+// What comes before `end` is found; nothing if it does not come.
+std::string read_until(const Descriptor& socket, std::string_view end) {
+  std::string text;
+  std::array<char, 4096> piece;
+  while (text.find(end) == std::string::npos) {
+    const ssize_t got = ::recv(socket.get(), piece.data(), piece.size(), 0);
+    if (got <= 0) return "";
+    text.append(piece.data(), static_cast<size_t>(got));
+  }
+  return text;
+}
+
+Response answer(const Request& request) {
+  if (request.path == "/stream") return {.type = "text/event-stream", .feed = [] { return "data: 1\n\n"; }};
+  return {.type = "text/plain", .body = "the page"};
+}
+
+TEST(Server, AnswersWhileHundredsOfConnectionsSendTheirHeadersSlowly) {
+  Server server("127.0.0.1", 0);
+  server.start(answer);
+  const Descriptor stream = connected(server.port());
+  send_text(stream, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(read_until(stream, "data: 1"), "");
+  std::vector<Descriptor> slow;
+  for (int i = 0; i < kSlow; ++i) {
+    slow.push_back(connected(server.port()));
+    if (i % 2 == 0) send_text(slow.back(), "G");
+  }
+  for (int i = 0; i < 3; ++i) {
+    const Descriptor browser = connected(server.port());
+    send_text(browser, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_NE(read_until(browser, "the page"), "") << i;
+    send_text(browser, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");  // on the same connection
+    EXPECT_NE(read_until(browser, "the page"), "") << i;
+  }
+  EXPECT_NE(read_until(stream, "data: 1"), "");
+}
+
+}  // namespace
+}  // namespace lockstep::studio
