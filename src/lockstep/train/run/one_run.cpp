@@ -137,7 +137,7 @@ class Run {
 
   // A resume can then name the files that changed. On a server nothing else tells what they were.
   bool lists_files() const {
-    constexpr int64_t kMostListed = 5'000;  // less than the weights of a small network take
+    constexpr int64_t kMostListed = 5'000;  // a list smaller than a small network's weights
     const data::ImageSet& train = *prepared_.train;
     return train.parallel_reads() > 0 ||
            (request_.dataset.empty() && request_.stream == nullptr && !train.dataset().store().in_memory() &&
