@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
-#include "lockstep/launch/process.h"
 
 namespace lockstep::launch {
 namespace {

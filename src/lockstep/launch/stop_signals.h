@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "lockstep/launch/process.h"  // kSignalStatus, what the signal becomes
+
 namespace lockstep::launch {
 
 /// What a second signal does. Under a launcher it must be ignored, because the launcher also forwards what

@@ -30,7 +30,7 @@ constexpr int kThreads = 4;
 constexpr int kMostConnections = 256;
 constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
 constexpr uint32_t kMostHeaderBytes = 64 << 10;
-constexpr size_t kFirstRead = 4096;                      // bytes
+constexpr size_t kFirstBytes = 4096;                     // read at once
 constexpr auto kHeaderLimit = std::chrono::seconds(10);  // for all of a request's headers
 constexpr auto kReadLimit = std::chrono::seconds(60);    // for its body; also between two requests
 constexpr auto kWriteLimit = std::chrono::seconds(60);
@@ -156,7 +156,7 @@ class Server::State {
     const Waiting waiting(*this, connection);
     beast::tcp_stream& stream = connection->stream;
     if (buffer.size() == 0)
-      buffer.commit(co_await stream.async_read_some(buffer.prepare(kFirstRead), use_awaitable));
+      buffer.commit(co_await stream.async_read_some(buffer.prepare(kFirstBytes), use_awaitable));
     stream.expires_after(kHeaderLimit);
     co_await http::async_read_header(stream, buffer, parser, use_awaitable);
     stream.expires_after(kReadLimit);
