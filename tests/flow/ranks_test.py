@@ -248,16 +248,16 @@ class Launcher(unittest.TestCase):
                       runs.run("run", "-n", 2, "no-such-program", status=127))
 
     def test_a_killed_launcher_leaves_nothing(self):
-        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "sleep 100 & echo $$ $!; wait"),
+        process = subprocess.Popen(runs.command("run", "-n", 2, "sh", "-c", "echo $$; exec sleep 100"),
                                    stdout=subprocess.PIPE, text=True)
-        left = [int(word) for _ in range(2) for word in process.stdout.readline().split()[-2:]]
+        ranks = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
         process.kill()
         process.wait()
         end = time.monotonic() + 10
-        while time.monotonic() < end and any(os.path.exists(f"/proc/{one}/exe") for one in left):
+        while time.monotonic() < end and any(os.path.exists(f"/proc/{rank}/exe") for rank in ranks):
             time.sleep(0.02)
-        for one in left:
-            self.assertFalse(os.path.exists(f"/proc/{one}/exe"))
+        for rank in ranks:
+            self.assertFalse(os.path.exists(f"/proc/{rank}/exe"))
 
 
 if __name__ == "__main__":

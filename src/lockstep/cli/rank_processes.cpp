@@ -20,7 +20,6 @@
 #include "lockstep/base/text.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/launch/group_guard.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
@@ -184,18 +183,14 @@ class Ranks {
     const sigset_t signals = watched_signals();
     signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) throw errno_error(errno, "watch", "signals");
-    for (int64_t rank = 0; rank < program.ranks; ++rank) {
+    for (int64_t rank = 0; rank < program.ranks; ++rank)
       ranks_.push_back(start_rank(program, program.first + rank, starter.orders >= 0));
-      guard_.add(ranks_.back().process);
-    }
   }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
   ~Ranks() {
     for (const RankProcess& rank : ranks_) {
-      if (rank.process <= 0) continue;
-      launch::kill_group(rank.process);
-      guard_.remove(rank.process);
+      if (rank.process > 0) launch::kill_group(rank.process);
     }
     ::close(signals_);
   }
@@ -278,7 +273,6 @@ class Ranks {
       if (!end) continue;
       launch::signal_group(rank.process, SIGKILL);  // processes that it started and left behind
       const pid_t process = std::exchange(rank.process, -1);
-      guard_.remove(process);
       if (end->status.value_or(0) != 0) note_failure(rank, process, *end->status);
       if (living() == 0) all_ended_ = Clock::now();
     }
@@ -319,7 +313,6 @@ class Ranks {
 
   const RankStarter& starter_;
   int signals_ = -1;
-  launch::GroupGuard guard_;
   std::vector<RankProcess> ranks_;
   RanksEnd end_;
   std::optional<Clock::time_point> deadline_;  // since the first failure

@@ -13,7 +13,6 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/base/text.h"
-#include "lockstep/launch/group_guard.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::launch {
@@ -122,36 +121,6 @@ TEST(StartProcess, EndsWithTheThreadThatStartedIt) {
   ASSERT_TRUE(becomes_true([&] { return (end = try_wait_for_end(process)).has_value(); }));
   const int status = end->status.value();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-}
-
-// Starts sh, which starts a sleep in its group, and is killed. Returns the process of the sleep.
-pid_t left_by_killed_starter(const std::filesystem::path& output, bool removes) {
-  const pid_t starter = ::fork();
-  if (starter == 0) {
-    GroupGuard guard;
-    const pid_t group = start_process(shell("sleep 100 & echo $! >" + output.string() + "; wait"));
-    guard.add(group);
-    if (removes) guard.remove(group);
-    becomes_true([&] { return !first_line_of(output).empty(); });
-    ::raise(SIGKILL);
-  }
-  ::waitpid(starter, nullptr, 0);
-  return static_cast<pid_t>(std::stol("0" + first_line_of(output)));
-}
-
-// A process that has ended, but for which nobody has waited yet, has no program.
-bool runs(pid_t process) { return std::filesystem::exists("/proc/" + std::to_string(process) + "/exe"); }
-
-TEST(GroupGuard, KillsWhatTheProcessesOfAKilledStarterHaveStarted) {
-  const test::TemporaryFolder folder;
-  const pid_t killed = left_by_killed_starter(folder.path() / "killed", false);
-  ASSERT_GT(killed, 0);
-  EXPECT_TRUE(becomes_true([&] { return !runs(killed); }));
-  const pid_t kept = left_by_killed_starter(folder.path() / "kept", true);
-  ASSERT_GT(kept, 0);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_TRUE(runs(kept)) << "of a group that was removed";
-  ::kill(kept, SIGKILL);
 }
 
 TEST(StartDetached, OutlivesItsStarterInASessionOfItsOwn) {
