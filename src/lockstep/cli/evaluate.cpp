@@ -66,16 +66,12 @@ bool fits(const std::string& text, int width) {
 
 // Samples that the network was trained on do not measure how well it generalizes.
 std::string training_note(const train::Model& model, const data::Dataset& dataset) {
-  const auto& [trained, held_out, unknown] = train::trained_on(model, dataset);
-  const std::string them = trained >= dataset.size() ? "them" : with_commas(trained) + " of them";
-  if (!unknown.empty())
-    return trained > 0 ? "the run may have been trained on " + them + ": " + unknown
-                       : "whether the network was trained on them is unknown: " + unknown;
-  if (trained == 0) return "";
-  return "the run was trained on " + them +
-         (held_out <= 0 ? ""
-                        : "; lockstep report " + model.weights.parent_path().string() + " uses the other " +
-                              with_commas(held_out));
+  const train::TrainedOn trained = train::trained_on(model, dataset);
+  std::string note = train::trained_on_words(trained, dataset.size(), "them");
+  if (trained.count > 0 && trained.held_out > 0)
+    note += "; lockstep report " + model.weights.parent_path().string() + " uses the other " +
+            with_commas(trained.held_out);
+  return note;
 }
 
 double macro_f1(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {

@@ -38,18 +38,14 @@ train::HeldOut samples_for(const Judging& judging, const view::Report& report, c
                                                             .test_part = true});
   const data::Dataset dataset = readable_samples(source, model, options, console);
   train::HeldOut samples{dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
-  const auto [trained, held_out, unknown] = train::trained_on(model, dataset);
-  const std::string these =
-      (trained == dataset.size() ? "these " : with_commas(trained) + " of these ") + noun_of(model);
-  if (!unknown.empty()) {
-    samples.warnings.push_back(trained > 0 ? "the run may have been trained on " + these + ": " + unknown
-                                           : "whether the run was trained on these " + noun_of(model) +
-                                                 " is unknown: " + unknown);
-  } else if (trained > 0) {
-    samples.warnings.push_back("the run was trained on " + these +
-                               ", so the figures do not show how well it does on new ones; without a FOLDER "
-                               "the report uses those that it held out");
-  }
+  const train::TrainedOn trained = train::trained_on(model, dataset);
+  std::string words =
+      train::trained_on_words(trained, dataset.size(), "these " + std::string(noun_of(model)));
+  if (trained.count > 0 && trained.unknown.empty())
+    words +=
+        ", so the figures do not show how well it does on new ones; without a FOLDER the report uses those "
+        "that it held out";
+  if (!words.empty()) samples.warnings.push_back(words);
   return samples;
 }
 

@@ -132,4 +132,14 @@ TrainedOn trained_on(const Model& model, const data::Dataset& dataset) {
   }
 }
 
+std::string trained_on_words(const TrainedOn& trained, int64_t samples, const std::string& them) {
+  if (trained.count == 0)
+    return trained.unknown.empty()
+               ? ""
+               : "whether the network was trained on " + them + " is unknown: " + trained.unknown;
+  const std::string which = trained.count >= samples ? them : with_commas(trained.count) + " of " + them;
+  return trained.unknown.empty() ? "the run was trained on " + which
+                                 : "the run may have been trained on " + which + ": " + trained.unknown;
+}
+
 }  // namespace lockstep::train

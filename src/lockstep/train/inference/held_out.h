@@ -32,4 +32,9 @@ struct TrainedOn {
 /// moved since, otherwise by the places of the files.
 TrainedOn trained_on(const Model& model, const data::Dataset& dataset);
 
+/// "the run was trained on 22 of them", also if that is not certain; empty: on none.
+///   samples  how many were asked about
+///   them     what all of them are called
+std::string trained_on_words(const TrainedOn& trained, int64_t samples, const std::string& them);
+
 }  // namespace lockstep::train
