@@ -82,18 +82,6 @@ except Exception as error:
 '''
 
 
-# Reads lines of code as JSON; starts once, because boto3 takes its time.
-ASKER = """
-import boto3, contextlib, io, json, sys
-ec2, s3, cfn, logs = (boto3.client(name, region_name=sys.argv[1]) for name in ("ec2", "s3", "cloudformation", "logs"))
-for line in sys.stdin:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(json.loads(line), globals())
-    print(json.dumps(said.getvalue()), flush=True)
-"""
-
-
 def need():
     for python in (AWS_PYTHON, PEERS_PYTHON):
         if not python.exists():
@@ -125,6 +113,11 @@ def moto():
     finally:
         server.kill()
         server.wait()
+
+
+def forget_everything(address):
+    """A moto server that is as it was when it started."""
+    urllib.request.urlopen(urllib.request.Request(address + "/moto-api/reset", method="POST"), timeout=60).close()
 
 
 class Relay:
@@ -187,11 +180,44 @@ class Relay:
         self.server.server_close()
 
 
+class Asker:
+    """Runs lines of Python with clients of boto3, `ec2`, `s3`, `cfn`, `logs`, in one process, because boto3 takes its time
+    to start."""
+    PROGRAM = """
+import boto3, contextlib, io, json, sys
+ec2, s3, cfn, logs = (boto3.client(name, region_name=sys.argv[1]) for name in ("ec2", "s3", "cloudformation", "logs"))
+for line in sys.stdin:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(json.loads(line), globals())
+    print(json.dumps(said.getvalue()), flush=True)
+"""
+
+    def __init__(self, address, region):
+        self.process = subprocess.Popen(
+            [PEERS_PYTHON, "-c", self.PROGRAM, region], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={
+                **os.environ, "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET,
+                "AWS_EC2_METADATA_DISABLED": "true"})
+
+    def __call__(self, code):
+        """What the lines print."""
+        print(json.dumps(code), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise AssertionError("the program that asks AWS has ended; its error is above")
+        return json.loads(answer)
+
+    def close(self):
+        self.process.communicate()
+
+
 class Account:
     """A user's folder and environment for one test: keys by the environment, the fake pcluster, the real boto3."""
 
-    def __init__(self, folder, address, region="us-east-1"):
-        self.folder, self.region, self.asker = pathlib.Path(folder), region, None
+    def __init__(self, folder, address, region="us-east-1", boto=None):
+        """boto: an Asker of the same server and region; otherwise the account has its own, until close()."""
+        self.folder, self.region, self.own = pathlib.Path(folder), region, None
+        self.boto = boto or self.ask
         tools = self.folder / "cache/cloud-aws/bin"
         tools.mkdir(parents=True)
         (tools / "python").write_text(f'#!/bin/sh\nexec "{AWS_PYTHON}" "$@"\n')
@@ -230,20 +256,13 @@ class Account:
         return ["create", name, "--region", self.region, "--type", "g5.12xlarge", "--workers", "8", "--key", "mine",
                 "--package", str(self.package), "--yes", *more]
 
-    def boto(self, code):
-        """Runs lines of Python with `ec2`, `s3`, `cfn`, `logs`; returns what they print."""
-        if self.asker is None:
-            self.asker = subprocess.Popen([PEERS_PYTHON, "-c", ASKER, self.region], stdin=subprocess.PIPE, text=True,
-                                          stdout=subprocess.PIPE, env=self.environment)
-        print(json.dumps(code), file=self.asker.stdin, flush=True)
-        answer = self.asker.stdout.readline()
-        if not answer:
-            raise AssertionError("the program that asks AWS has ended; its error is above")
-        return json.loads(answer)
+    def ask(self, code):
+        self.own = self.own or Asker(self.environment["AWS_ENDPOINT_URL"], self.region)
+        return self.own(code)
 
     def close(self):
-        if self.asker is not None:
-            self.asker.communicate()
+        if self.own is not None:
+            self.own.close()
 
     def bucket(self):
         """{name: bytes} of what was put into all buckets."""

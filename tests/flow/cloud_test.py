@@ -47,19 +47,18 @@ def sts_error(code, text):
 
 
 class Cloud(unittest.TestCase):
-    def setUp(self):
-        self.stack = []
-        self.moto = self.enter(aws_services.moto())
-        self.relay = self.enter(aws_services.Relay(self.moto))
-        self.folder = self.enter(runs.temporary_folder())
-        self.account = aws_services.Account(self.folder, self.relay.address)
-        self.addCleanup(self.account.close)
-        self.account.make_key()
+    @classmethod
+    def setUpClass(cls):
+        cls.moto = cls.enterClassContext(aws_services.moto())
+        cls.boto = aws_services.Asker(cls.moto, "us-east-1")
+        cls.addClassCleanup(cls.boto.close)
 
-    def enter(self, context):
-        value = context.__enter__()
-        self.addCleanup(context.__exit__, None, None, None)
-        return value
+    def setUp(self):
+        aws_services.forget_everything(self.moto)
+        self.relay = self.enterContext(aws_services.Relay(self.moto))
+        self.folder = self.enterContext(runs.temporary_folder())
+        self.account = aws_services.Account(self.folder, self.relay.address, boto=self.boto)
+        self.account.make_key()
 
     def check(self, done, status=0):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)

@@ -3,13 +3,13 @@
 LOCKSTEP_PROGRAM and LOCKSTEP_DIGITS name the program and the archive of digits; by hand they may be left out.
 """
 
+import collections
 import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 
@@ -49,20 +49,18 @@ def some(few, more):
 def write_digits(sizes):
     """sizes: {folder: number of images}. Fills the folders from the archive, no image twice, all classes as evenly as
     can be."""
-    wanted = {folder: share_of(count) for folder, count in sizes.items()}
-    with tarfile.open(DIGITS) as tar:
-        for member in tar:
-            path = pathlib.PurePosixPath(member.name)
-            if not member.isfile() or path.suffix != ".png":
-                continue
-            label = path.parent.name
-            folder = next((folder for folder in wanted if wanted[folder].get(label, 0) > 0), None)
-            if folder is None:
-                continue
-            wanted[folder][label] -= 1
-            target = folder / label / path.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(tar.extractfile(member).read())
+    names = collections.defaultdict(list)  # of each class; tar reads them ten times as fast as Python's tarfile
+    for name in subprocess.check_output(["tar", "-tzf", DIGITS], text=True).splitlines():
+        if name.endswith(".png"):
+            names[pathlib.PurePosixPath(name).parent.name].append(name)
+    for folder, count in sizes.items():
+        taken = []
+        for label, share in share_of(count).items():
+            taken += names[label][:share]
+            del names[label][:share]
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["tar", "-xzf", DIGITS, "-C", folder, "--transform", r"s,.*/\([^/]*/[^/]*\)$,\1,", "--no-same-owner",
+                        "--touch", "--files-from", "-"], input="\n".join(taken), text=True, check=True)
 
 
 def share_of(count):

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
+#include <random>
 
 #include <ATen/Functions.h>
 #include <c10/util/accumulate.h>
@@ -16,6 +18,15 @@ constexpr int64_t kGroup = 16;  // samples
 constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
 constexpr size_t kFormHead =
     3;  // words of a stored form before its sizes: type, whether channels are last, number of sizes
+
+// In an order of its own: ranks and trials of a sweep that compute a common file at the same time then hardly
+// ever compute the same group.
+std::vector<int64_t> shuffled(Range range) {
+  std::vector<int64_t> order(static_cast<size_t>(range.count()));
+  std::iota(order.begin(), order.end(), range.begin);
+  std::ranges::shuffle(order, std::mt19937(std::random_device()()));
+  return order;
+}
 
 }  // namespace
 
@@ -47,14 +58,13 @@ void Features::check_file(uint64_t frozen) {
   storage_.file = nullptr;
 }
 
-void Features::compute(Share thread, Share rank, ShardRunner& runner, const std::stop_token& stop,
+void Features::compute(Share thread, ShardRunner& runner, const std::stop_token& stop,
                        const std::function<void(double)>& tell) {
   const int64_t samples = images_->size();
-  const Range own = part_of(divided_up(samples, kGroup), thread.size, thread.rank);
-  const int64_t start = own.count() * rank.rank / rank.size;
-  for (int64_t i = 0; i < own.count() && !stop.stop_requested(); ++i) {
-    if (tell) tell(static_cast<double>(i) / static_cast<double>(own.count()));
-    const Group group = Group::of(own.begin + (start + i) % own.count(), samples);
+  const std::vector<int64_t> order = shuffled(part_of(divided_up(samples, kGroup), thread.size, thread.rank));
+  for (size_t i = 0; i < order.size() && !stop.stop_requested(); ++i) {
+    if (tell) tell(static_cast<double>(i) / static_cast<double>(order.size()));
+    const Group group = Group::of(order[i], samples);
     if ((form_was_stored_ || i > 0) && find(group)) continue;
     const at::Tensor output = outputs_of(group, runner);
     std::call_once(form_known_, [&] {

@@ -45,11 +45,11 @@ class Features {
   void check_file(uint64_t frozen);
 
   /// Computes this worker's part of the samples with its own runner: those that are not in the file, and one
-  /// group if the file does not have the form of an output. Ranks begin at different samples, so that ranks
-  /// with a common file find there what others have computed. Stops between groups. Throws what reading an
-  /// image throws. tell: called by this worker before each group, with the share of its part that is done,
-  /// from 0 to 1.
-  void compute(Share thread, Share rank, ShardRunner& runner, const std::stop_token& stop,
+  /// group if the file does not have the form of an output. Each call has an order of its own, so that ranks,
+  /// and trials of a sweep, that have a common file find there what others have computed. Stops between
+  /// groups. Throws what reading an image throws. tell: called by this worker before each group, with the
+  /// share of its part that is done, from 0 to 1.
+  void compute(Share thread, ShardRunner& runner, const std::stop_token& stop,
                const std::function<void(double done)>& tell = {});
 
   /// The features of these samples, int64 [b] on the host, as [b,...] on the host. After a barrier that

@@ -66,7 +66,7 @@ void KeptInputs::compute_features(Worker& worker) {
                      report_progress(before + static_cast<int64_t>(done * static_cast<double>(samples)),
                                      seconds_since(start));
                    };
-                   features.compute(worker.thread, setup_.comm.share(), worker.runner, setup_.stop, tell);
+                   features.compute(worker.thread, worker.runner, setup_.stop, tell);
                    before += samples;
                  }
                });
