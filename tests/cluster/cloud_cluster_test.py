@@ -25,7 +25,7 @@ import ssh
 import aws_services
 import yaml_of
 
-OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
+OPTIONS = [*runs.SMALL, *runs.NO_MEETINGS, "--gradient-clip", "1", "--augment", "shift"]
 MACHINE = ["--type", "c7i.2xlarge", "--workers", "8"]  # two machines of four cores
 LONG = ["--max-epochs", "60"]  # 420 steps
 STEP = 30

@@ -46,8 +46,15 @@ class Job:
             self.cluster.ask("scontrol", "update", f"job={self.id}", "StartTime=now")
 
     def wait_until_over(self):
-        """Its result. What waits for its time to come is started now."""
+        """Its result. What waits for its time to come is started now. Slurm is asked once a second, because each question
+        takes as much of the processor as a step of training."""
+        asked = 0
+
         def is_over():
+            nonlocal asked
+            if time.monotonic() < asked + 1:
+                return False
+            asked = time.monotonic()
             self.start_now()
             return (self.folder / "result.json").exists() and self.slurm_state() not in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED")
         self.wait(is_over, "the end")

@@ -16,7 +16,7 @@ import runs
 import slurm
 import ssh
 
-OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift", "--max-epochs", "60", "--checkpoint-every", "10"]
+OPTIONS = [*runs.SMALL, *runs.NO_MEETINGS, "--gradient-clip", "1", "--augment", "shift", "--max-epochs", "60", "--checkpoint-every", "10"]
 HOSTS = "# two machines\nhost-1 slots=2\n\nhost-2 slots=2  # the other\n"
 KILLS = 20 if runs.IS_LONG else 3
 SECONDS = 400 if runs.IS_LONG else 150

@@ -14,7 +14,7 @@ import pools_on_slurm
 import runs
 import slurm
 
-OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
+OPTIONS = [*runs.SMALL, *runs.NO_MEETINGS, "--gradient-clip", "1", "--augment", "shift"]
 EPOCHS = 60
 LONG = ["--max-epochs", str(EPOCHS)]
 PARALLEL = ["--execution", "parallel"]

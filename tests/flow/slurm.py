@@ -147,7 +147,7 @@ class Cluster(machines.Machines):
         while not there():
             if time.monotonic() > end:
                 raise OSError(f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{self.logs()}")
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def logs(self):
         """The ends of what its daemons say, for messages."""

@@ -17,6 +17,7 @@
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/relay.h"
+#include "lockstep/cli/row_limit.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 
@@ -95,10 +96,7 @@ std::string count_of_jobs(const JobRows& rows) {
   for (const JobView& view : rows.views) ++counts[state_word(view)];
   std::vector<std::string> parts;
   for (const auto& [word, count] : counts) parts.push_back(with_commas(count) + " " + word);
-  const auto shown = static_cast<int64_t>(rows.views.size()), total = static_cast<int64_t>(rows.total);
-  return with_commas(shown) + (shown < total ? " of " + with_commas(total) : "") +
-         (total == 1 ? " job: " : " jobs: ") + join(parts, ", ") +
-         (shown < total ? "; --limit 0 shows all" : "") + "\n";
+  return count_line(rows.views.size(), rows.total, "job", join(parts, ", "));
 }
 
 JobRows read_jobs(const std::filesystem::path& root, const JobsChoice& choice, Console& console) {
@@ -108,10 +106,7 @@ JobRows read_jobs(const std::filesystem::path& root, const JobsChoice& choice, C
   add_standings(views, console);
   std::erase_if(
       views, [&](const JobView& view) { return !choice.state.empty() && state_word(view) != choice.state; });
-  const size_t total = views.size();
-  const auto limit = static_cast<size_t>(choice.limit);
-  if (limit > 0 && views.size() > limit)
-    views.erase(views.begin(), views.end() - static_cast<std::ptrdiff_t>(limit));
+  const size_t total = keep_last(views, choice.limit);
   return {std::move(views), total};
 }
 

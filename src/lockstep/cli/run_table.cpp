@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/row_limit.h"
 
 namespace lockstep::cli {
 namespace {
@@ -232,7 +233,7 @@ std::string run_lines(const std::vector<RunSummary>& runs, double now) {
   return Fitted(runs, now, /*with_heading=*/false).text(0);
 }
 
-std::string count_of(const std::vector<RunSummary>& runs) {
+std::string count_of(const std::vector<RunSummary>& runs, size_t total) {
   std::map<std::optional<RunState>, std::pair<std::string, int64_t>> counts;
   int64_t bytes = 0;
   for (const RunSummary& run : runs) {
@@ -244,8 +245,7 @@ std::string count_of(const std::vector<RunSummary>& runs) {
   std::vector<std::string> parts;
   for (const auto& [state, counted] : counts)
     parts.push_back(with_commas(counted.second) + " " + counted.first);
-  return with_commas(static_cast<int64_t>(runs.size())) + (runs.size() == 1 ? " run: " : " runs: ") +
-         join(parts, ", ") + "; " + as_bytes(bytes);
+  return count_line(runs.size(), total, "run", join(parts, ", ") + "; " + as_bytes(bytes));
 }
 
 }  // namespace lockstep::cli

@@ -36,7 +36,8 @@ std::string run_table(const std::vector<record::RunSummary>& runs, double now, i
 /// The lines without the heading.
 std::string run_lines(const std::vector<record::RunSummary>& runs, double now);
 
-/// "12 runs: 1 running, 10 ended, 1 failed; 1.2 GB"
-std::string count_of(const std::vector<record::RunSummary>& runs);
+/// "12 runs: 1 running, 10 ended, 1 failed; 1.2 GB", as a line.
+///   total  how many there are with those that --limit leaves out
+std::string count_of(const std::vector<record::RunSummary>& runs, size_t total);
 
 }  // namespace lockstep::cli

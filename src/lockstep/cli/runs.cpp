@@ -11,6 +11,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/row_limit.h"
 #include "lockstep/cli/run_table.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
@@ -64,14 +65,19 @@ Asked asked_of(const Call& call) {
   return asked;
 }
 
-record::RunList read_list(const record::RunRegistry& registry, const Asked& asked) {
+// Those that are shown, and how many there are with those that --limit leaves out.
+struct ShownRuns {
+  std::vector<RunSummary> runs{};
+  size_t total = 0;
+  std::vector<std::string> warnings{};
+};
+
+ShownRuns read_list(const record::RunRegistry& registry, const Asked& asked) {
   record::RunList list = registry.list(asked.roots);
   filter_runs(list.runs, asked.choice.filter);
   sort_runs(list.runs, asked.choice.sort);
-  const auto limit = static_cast<size_t>(asked.choice.limit);
-  if (limit > 0 && list.runs.size() > limit)
-    list.runs.erase(list.runs.begin(), list.runs.end() - static_cast<std::ptrdiff_t>(limit));
-  return list;
+  const size_t total = keep_last(list.runs, asked.choice.limit);
+  return {std::move(list.runs), total, std::move(list.warnings)};
 }
 
 std::string as_json(const std::vector<RunSummary>& runs) {
@@ -93,13 +99,13 @@ std::string none_text(const Asked& asked) {
          "\n  hint: lockstep train FOLDER makes one; lockstep runs ROOT looks in another folder\n";
 }
 
-std::string as_text(const std::vector<RunSummary>& runs, const Asked& asked, int width) {
-  if (runs.empty()) return none_text(asked);
-  return run_table(runs, now_seconds(), width) + "\n" + count_of(runs) + "\n";
+std::string as_text(const ShownRuns& shown, const Asked& asked, int width) {
+  if (shown.runs.empty()) return none_text(asked);
+  return run_table(shown.runs, now_seconds(), width) + "\n" + count_of(shown.runs, shown.total);
 }
 
-void warn(const record::RunList& list, Console& console) {
-  for (const std::string& warning : list.warnings) console.note("warning: " + printable(warning) + "\n");
+void warn(const ShownRuns& shown, Console& console) {
+  for (const std::string& warning : shown.warnings) console.note("warning: " + printable(warning) + "\n");
 }
 
 int screen_lines() {
@@ -108,9 +114,10 @@ int screen_lines() {
 }
 
 // The rows at the end, as many as the screen holds. A broken reason takes more lines, so lines are counted.
-std::string one_screen(std::vector<RunSummary> runs, const Asked& asked, int width) {
+std::string one_screen(const ShownRuns& shown, const Asked& asked, int width) {
+  std::vector<RunSummary> runs = shown.runs;
   const auto most = static_cast<size_t>(std::max(1, screen_lines() - kScreenLinesBesides));
-  const std::string count = runs.empty() ? "" : "\n" + count_of(runs) + "\n";
+  const std::string count = runs.empty() ? "" : "\n" + count_of(runs, shown.total);
   while (true) {
     const std::string table = runs.empty() ? none_text(asked) : run_table(runs, now_seconds(), width);
     const auto lines = static_cast<size_t>(std::count(table.begin(), table.end(), '\n'));
@@ -132,12 +139,12 @@ class Watch {
  public:
   Watch(const Asked& asked, Console& console) : asked_(asked), console_(console) {}
 
-  void show(const record::RunList& list) {
+  void show(const ShownRuns& shown) {
     if (console_.is_terminal() && !asked_.json) {
       if (is_first_) console_.print("\033[2J");
-      redraw(one_screen(list.runs, asked_, console_.table_width()), console_);
+      redraw(one_screen(shown, asked_, console_.table_width()), console_);
     } else {
-      show_changes(list.runs);
+      show_changes(shown.runs);
     }
     is_first_ = false;
   }
@@ -192,9 +199,9 @@ int run_runs(const Call& call, Console& console) {
   const Asked asked = asked_of(call);
   const record::RunRegistry registry;
   if (asked.choice.watch) return watch_runs(registry, asked, console);
-  const record::RunList list = read_list(registry, asked);
-  warn(list, console);
-  console.print(asked.json ? as_json(list.runs) : as_text(list.runs, asked, console.table_width()));
+  const ShownRuns shown = read_list(registry, asked);
+  warn(shown, console);
+  console.print(asked.json ? as_json(shown.runs) : as_text(shown, asked, console.table_width()));
   return 0;
 }
 
