@@ -85,7 +85,7 @@ class TrainOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         client = self.start_training(*LONG, "--output", run)
         runs.wait_for(lambda: runs.steps_done(run) > 30)
         self.interrupt(run)
-        _, said = client.communicate(timeout=30)
+        _, said = client.communicate(timeout=60)  # squeue, which may be waiting, has 30 s for its answer
         self.assertEqual(client.returncode, 130, said)
         self.assertRegex(said, r"detached; the job goes on: lockstep job attach \d+")
         job = said.split()[-1]
