@@ -5,6 +5,7 @@ sweep and of trials. Its best trial is trained again by the command that it prin
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -173,6 +174,77 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                                 (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
             lines_shown = runs.run("sweep", "show", output, *options).splitlines()
             self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
+
+    def test_a_switch_can_be_searched(self):
+        output = self.folder / "switch"
+        runs.run("sweep", "--search", "grid", "--output", output, "--nesterov", "true,false", "--", "train", self.digits,
+                 "--validation", self.held_out, *TRAINING)
+        rows = table(output)
+        self.assertEqual([row["state"] for row in rows], ["ended", "ended"])
+        self.assertNotEqual(*(row["weights_hash"] for row in rows))
+        self.assertRegex(runs.run("sweep", "best", output).splitlines()[-1], r" --nesterov=(true|false)$")
+
+    def test_weights_that_depend_on_the_workers(self):
+        """The printed command has the trials' workers, and a sweep does not go on with others."""
+        output = self.folder / "averaged"
+        runs.run("sweep", "--search", "grid", "--output", output, "--learning-rate", "0.01", "--exchange", "average", "--",
+                 "train", self.digits, "--validation", self.held_out, *TRAINING)
+        command = runs.run("sweep", "best", output).splitlines()[-1]
+        self.assertTrue(command.endswith(" --workers 1"), command)
+        again = self.folder / "averaged-again"
+        runs.run(*shlex.split(command)[1:], "--output", again)
+        self.assertEqual(json.loads((again / "result.json").read_text())["weights_hash"], table(output)[0]["weights_hash"])
+        said = runs.run("sweep", "--resume", "--output", output, "--workers", "2", status=2)
+        self.assertIn("is another sweep: its --workers is 1, on which the weights of its trials depend", said)
+
+    def test_stopped_while_a_rung_is_validated(self):
+        """The trial has no result then, and validates when the sweep goes on."""
+        slow = ["--validation", runs.DIGITS, "--network", "digits_cnn"]
+        search = ["--stop-rule", "asha", "--first-rung", "2", "--count", "2", "--lag", "1", "--trials", "1",
+                  "--learning-rate", "0.001..0.1:log"]
+        training = ["--", "train", self.digits, *slow, *TRAINING]
+        runs.run("sweep", *search, "--output", self.folder / "calm_rung", *training)
+        output = self.folder / "stopped_rung"
+        process = subprocess.Popen(runs.command("sweep", *search, "--output", output, *training),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        runs.wait_for(lambda: runs.steps_done(output / "trials/0000") >= 2)
+        process.terminate()
+        process.wait(60)
+        self.assertEqual(lines(output, "outcome"), [])
+        runs.run("sweep", "--resume", "--output", output)
+        self.assertEqual(table(output), table(self.folder / "calm_rung"))
+
+    def test_data_that_are_away_when_a_sweep_goes_on(self):
+        """It is refused, and no trial fails."""
+        away, output = self.folder / "away", self.folder / "lost_data"
+        shutil.copytree(self.digits, away)
+        process = subprocess.Popen(runs.command(*self.words(output, SEARCH, 1)[:-len(TRAINING) - 3], away, "--validation",
+                                                self.held_out, *TRAINING), stdout=subprocess.DEVNULL)
+        runs.wait_for(lambda: len(lines(output, "outcome")) > 0)
+        process.kill()
+        process.wait()
+        away.rename(self.folder / "moved")
+        said = runs.run("sweep", "--resume", "--output", output, status=1)
+        self.assertIn(f'cannot open "{away}": No such file', said)
+        (self.folder / "moved").rename(away)
+        runs.run("sweep", "--resume", "--output", output)
+        self.assertEqual({row["state"] for row in table(output)}, {"ended"})
+
+    def test_what_a_program_has_printed_when_all_are_stopped(self):
+        """It saves and ends well, but its result is not the one that counts."""
+        output = self.folder / "half"
+        script = f'trap "exit 0" TERM; echo loss 0.9; touch {self.folder}/begun; sleep 2 & wait; echo loss 0.1'
+        words = ["--count", "1", "--metric", "loss", "--output", output, "--x", "1..5", "--", "sh", "-c", script, "{parameters}"]
+        process = subprocess.Popen(runs.command("sweep", *words), stdout=subprocess.DEVNULL)
+        runs.wait_for((self.folder / "begun").exists)
+        process.terminate()
+        process.wait(60)
+        self.assertEqual(lines(output, "outcome"), [])
+        runs.run("sweep", "--resume", "--output", output)
+        self.assertEqual([row["result"] for row in table(output)], [0.1])
+        # The printed command names the file of the trial's parameters.
+        self.assertEqual(shlex.split(runs.run("sweep", "best", output).splitlines()[-1])[-1],
+                         str(output / "trials/0000/parameters.json"))
 
     def test_a_trial_leaves_no_process(self):
         """Neither one that is stopped, nor one whose sweep was killed and goes on."""

@@ -87,7 +87,13 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
     if (std::find(asked.given.begin(), asked.given.end(), name) != asked.given.end()) changed.push_back(name);
   }
+  const int64_t had = spec.options.workers;
   set_options(asked, changed, spec);
+  if (spec.options.workers != had && depends_on_workers(spec))
+    throw Error(ErrorCode::invalid_option,
+                quote(paths.folder.string()) + " is another sweep: its --workers is " + std::to_string(had) +
+                    ", on which the weights of its trials depend",
+                "choose another --output, or leave --workers out");
   return spec;
 }
 
@@ -209,7 +215,8 @@ int run_sweep(const Call& call, Console& console) {
   warn_of_repeats(spec, search.count(), console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
-  if (!exists && are_trials_here(spec)) check_inputs(spec, program);
+  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec))))
+    check_inputs(spec, program);
   if (const int64_t wanted = std::min(search.count(), std::max(jobs, spec.options.trials));
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
@@ -236,6 +243,7 @@ int run_sweep(const Call& call, Console& console) {
                             {.lockstep = program,
                              .cores = usable_cores(),
                              .memory = memory_of(spec),
+                             .moves_workers = !depends_on_workers(spec),
                              .stop = signals.token(),
                              .report = Report(spec, status)});
   }();

@@ -29,6 +29,20 @@ std::string stop_rule_text(const sweep::SweepSpec& spec) {
   return "--stop-rule " + field_text(spec.options, "stop-rule");
 }
 
+// The bounds of a range may be whole numbers where what lies between is none.
+void check_between(const FieldInfo& field, const Parameter& parameter) {
+  constexpr double kSomewhere = 0.61803;
+  if (parameter.kind != sweep::ParameterKind::real || parameter.is_single()) return;
+  try {
+    field.check(text_of(parameter, parameter.low + kSomewhere * (parameter.high - parameter.low)));
+  } catch (const Error& error) {
+    throw Error(
+        ErrorCode::invalid_option,
+        "--" + parameter.name + " is searched among real numbers, and train refuses them: " + error.message(),
+        "write both bounds without a point and without an exponent, as in 16..1000");
+  }
+}
+
 void check_parameters(const sweep::SweepSpec& spec) {
   const std::vector<FieldInfo> fields = train_fields();
   std::vector<std::string> names;
@@ -44,6 +58,7 @@ void check_parameters(const sweep::SweepSpec& spec) {
     if (!parameter.is_number()) continue;
     field->check(text_of(parameter, parameter.low));
     field->check(text_of(parameter, parameter.high));
+    check_between(*field, parameter);
   }
 }
 
@@ -91,7 +106,12 @@ void check_command(const sweep::SweepSpec& spec) {
                     "leave one of them out");
     }
   }
-  (void)asked_options(call);
+  const train::Options options = asked_options(call).options;
+  if (options.validation_folds > 0 && options.fold == 0 && !is_searched(spec, "fold"))
+    throw Error(ErrorCode::invalid_option,
+                "a trial trains one network, and --validation-folds " +
+                    std::to_string(options.validation_folds) + " trains one for each fold",
+                "search the folds: --param fold=1.." + std::to_string(options.validation_folds));
 }
 
 void check_placeholders(const sweep::SweepSpec& spec) {
@@ -134,6 +154,22 @@ std::string path_of_trial(const sweep::SweepSpec& spec, const std::string& path)
   std::error_code none;
   if (spec.working_folder.empty() || std::filesystem::equivalent(spec.working_folder, ".", none)) return path;
   return (std::filesystem::path(spec.working_folder) / path).string();
+}
+
+bool depends_on_workers(const sweep::SweepSpec& spec) {
+  if (!spec.trains()) return false;
+  for (const char* name : {"exchange", "scale-with-workers", "sample-order"}) {
+    if (is_searched(spec, name)) return true;
+  }
+  train::Options options;
+  try {
+    options = asked_options(call_of_train(spec)).options;
+  } catch (const Error&) {
+    return true;  // the file of --config is gone
+  }
+  return options.exchange == train::ExchangeKind::average ||
+         options.scale_with_workers != train::ScaleWithWorkers::none ||
+         options.sample_order != data::SampleOrder::lockstep;
 }
 
 std::optional<int64_t> points_of(const sweep::Space& space) {

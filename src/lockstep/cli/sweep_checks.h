@@ -20,6 +20,10 @@ Call call_of_train(const sweep::SweepSpec& spec);
 /// A path of the command as it is seen from here: trials begin in the sweep's working folder.
 std::string path_of_trial(const sweep::SweepSpec& spec, const std::string& path);
 
+/// Whether the weights of its trials depend on the number of workers: averaged replicas, a mini-batch that
+/// grows with the workers, the order of PyTorch's sampler.
+bool depends_on_workers(const sweep::SweepSpec& spec);
+
 /// How many different points a space of choices and whole numbers has at most; nothing if that is more than
 /// any sweep has trials, or if a range has real numbers.
 std::optional<int64_t> points_of(const sweep::Space& space);

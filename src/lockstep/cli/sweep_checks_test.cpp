@@ -51,6 +51,33 @@ TEST(SweepChecks, RefuseATestThatTrialsDoNotMake) {
               HasSubstr("--metric test_accuracy cannot be used with --stop-rule asha"));
 }
 
+TEST(SweepChecks, RefuseFoldsThatNoTrialIs) {
+  const std::vector<std::string> folds{"train", "data", "--validation-folds", "4"};
+  EXPECT_THAT(refusal_of({.command = folds}), HasSubstr("search the folds: --param fold=1..4"));
+  EXPECT_EQ(refusal_of({.command = folds, .searched = "fold", .values = "1..4"}), "");
+  EXPECT_EQ(refusal_of({.command = {"train", "data", "--validation-folds=4", "--fold=2"}}), "");
+}
+
+TEST(SweepChecks, RefuseRealNumbersForWholeOnes) {
+  for (const char* values : {"16..1e3", "5.0..20"})
+    EXPECT_THAT(refusal_of({.searched = "warmup-steps", .values = values}), HasSubstr("as in 16..1000"));
+  EXPECT_EQ(refusal_of({.searched = "warmup-steps", .values = "16..1000"}), "");
+}
+
+TEST(SweepChecks, KnowWhatDependsOnWorkers) {
+  const auto depends = [](std::vector<std::string> command, const std::string& searched) {
+    sweep::SweepSpec spec{.command = std::move(command)};
+    spec.space.add(searched, searched == "exchange" ? "tree,average" : "0.1,0.2");
+    return depends_on_workers(spec);
+  };
+  EXPECT_FALSE(depends({"train", "data"}, "learning-rate"));
+  EXPECT_FALSE(depends({"./simulate"}, "learning-rate"));
+  EXPECT_TRUE(depends({"train", "data"}, "exchange"));
+  EXPECT_TRUE(depends({"train", "data", "--exchange=average"}, "learning-rate"));
+  EXPECT_TRUE(depends({"train", "data", "--scale-with-workers", "batch"}, "learning-rate"));
+  EXPECT_TRUE(depends({"train", "data", "--sample-order", "distributed-sampler"}, "learning-rate"));
+}
+
 TEST(SweepChecks, RefuseARungBeforeTheFirstValidation) {
   constexpr auto kAsha = sweep::StopRule::asha;
   EXPECT_EQ(refusal_of({.stop_rule = kAsha}), "");

@@ -41,7 +41,12 @@ std::vector<std::string> known_jobs(const sweep::SweepPaths& paths) {
   std::error_code none;
   if (!fs::exists(paths.jobs(), none)) return {};
   constexpr int64_t kMostBytes = 1 << 20;
-  return parse_json(read_file(paths.jobs(), kMostBytes)).get<std::vector<std::string>>();
+  try {
+    return parse_json(read_file(paths.jobs(), kMostBytes)).get<std::vector<std::string>>();
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::corrupt_data, quote(paths.jobs().string()) + " is damaged: " + error.what(),
+                "remove it; lockstep jobs lists the jobs of the sweep, and --resume makes others");
+  }
 }
 
 jobs::JobPaths make_runner_job(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec,
@@ -136,6 +141,7 @@ int run_sweep_runner(const Call& call, Console& console) {
        .cores = spec.options.workers,
        .memory = parse_bytes(spec.options.memory).value_or(0),
        .shared = true,
+       .moves_workers = !depends_on_workers(spec),
        .stop = signals.token(),
        .report = [&](const sweep::Trial& trial, const std::string& note) {
          console.print("trial " + std::to_string(trial.number) + "  " +

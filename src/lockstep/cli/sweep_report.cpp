@@ -82,7 +82,7 @@ void add_curves(const sweep::SweepPaths& paths, view::SweepPage& page) {
 
 view::ChosenTrial chosen_trial(const sweep::SweepPaths& paths, const sweep::Table& table,
                                const sweep::Row& row) {
-  view::ChosenTrial chosen{.trial = row.trial, .command = command_text(table, row)};
+  view::ChosenTrial chosen{.trial = row.trial, .command = command_text(paths, table, row)};
   chosen.report.run = paths.trial(row.trial).string();
   return chosen;
 }

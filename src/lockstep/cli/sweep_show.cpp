@@ -103,14 +103,6 @@ void write_to(const std::string& file, const std::string& text, Console& console
   }
 }
 
-// Whether all trials have an end, so that jobs of the sweep have nothing to do.
-bool is_complete(const sweep::Table& table) {
-  return static_cast<int64_t>(table.rows.size()) >= planned_trials(table) &&
-         std::none_of(table.rows.begin(), table.rows.end(), [](const sweep::Row& row) {
-           return row.state == sweep::TrialState::waiting || row.state == sweep::TrialState::running;
-         });
-}
-
 int64_t trial_of(const std::string& word) {
   const auto number = parse_number<int64_t>(word);
   if (!number || *number < 0)
@@ -156,7 +148,8 @@ int run_sweep_watch(const Call& call, Console& console) {
 }
 
 int run_sweep_best(const Call& call, Console& console) {
-  const sweep::Table table = sweep::read_table({call.words.front()});
+  const sweep::SweepPaths paths{call.words.front()};
+  const sweep::Table table = sweep::read_table(paths);
   const sweep::Row* best = table.best();
   if (best == nullptr)
     throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
@@ -168,7 +161,7 @@ int run_sweep_best(const Call& call, Console& console) {
   std::error_code none;
   if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
     console.note("run it in " + quote(folder) + "\n");
-  console.print(command_text(table, *best) + "\n");
+  console.print(command_text(paths, table, *best) + "\n");
   return 0;
 }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <string_view>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
+#include "lockstep/cli/sweep_checks.h"
 #include "lockstep/sweep/engine.h"
 
 namespace lockstep::cli {
@@ -153,6 +156,13 @@ int64_t planned_trials(const sweep::Table& table) {
   return sweep::Search(table.spec.space, table.spec.search()).count();
 }
 
+bool is_complete(const sweep::Table& table) {
+  return static_cast<int64_t>(table.rows.size()) >= planned_trials(table) &&
+         std::none_of(table.rows.begin(), table.rows.end(), [](const Row& row) {
+           return row.state == TrialState::waiting || row.state == TrialState::running;
+         });
+}
+
 std::string sweep_counts_text(const sweep::Table& table) {
   std::map<TrialState, int64_t> counts;
   for (const Row& row : table.rows) ++counts[row.state];
@@ -184,7 +194,7 @@ std::string best_rows_text(const sweep::Table& table, const std::string& folder,
   return text;
 }
 
-std::string command_text(const sweep::Table& table, const Row& row) {
+std::string command_text(const sweep::SweepPaths& paths, const sweep::Table& table, const Row& row) {
   std::string text = table.spec.trains() ? "lockstep" : "";
   std::vector<std::string> words = sweep::command_of(table.spec, row.parameters);
   if (table.spec.trains() && table.spec.options.stop_rule != sweep::StopRule::none) {
@@ -195,6 +205,17 @@ std::string command_text(const sweep::Table& table, const Row& row) {
       words.emplace_back("--validate-every");
       words.push_back(std::to_string(table.spec.options.first_rung));
     }
+  }
+  for (std::string& word : words) {
+    constexpr std::string_view kFile = "{parameters}";
+    const size_t at = table.spec.trains() ? std::string::npos : word.find(kFile);
+    if (at != std::string::npos)
+      word.replace(at, kFile.size(),
+                   std::filesystem::absolute(paths.trial(row.trial) / "parameters.json").string());
+  }
+  if (depends_on_workers(table.spec)) {
+    words.emplace_back("--workers");
+    words.push_back(std::to_string(table.spec.options.workers));
   }
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_word(word);
   return text;

@@ -34,10 +34,13 @@ std::string sweep_rows_text(const sweep::Table& table, const std::vector<const s
 /// How many trials the sweep is to have, with those that have not begun.
 int64_t planned_trials(const sweep::Table& table);
 
+/// Whether all trials have an end.
+bool is_complete(const sweep::Table& table);
+
 /// "8 of 20 trials: 2 running, 6 ended; the sweep goes on", "20 trials: 20 ended"
 std::string sweep_counts_text(const sweep::Table& table);
 
 /// The words of train that give the same weights: without what is of the sweep.
-std::string command_text(const sweep::Table& table, const sweep::Row& row);
+std::string command_text(const sweep::SweepPaths& paths, const sweep::Table& table, const sweep::Row& row);
 
 }  // namespace lockstep::cli

@@ -108,7 +108,9 @@ class TrialThreads {
   void run(const sweep::TrialOrder& order, const std::stop_token& stop) {
     sweep::TrialAnswer answer{.id = order.id};
     try {
-      train(order, stop);
+      // As a process would end: what a stop cuts short may lack its validation, and has no result.
+      if (train(order, stop) == train::EndReason::stopped && stop.stop_requested())
+        answer.status = launch::kSignalStatus + SIGTERM;
     } catch (...) {
       const Error error = as_error(std::current_exception(), device::error_of);
       std::ofstream(order.output, std::ios::app) << failure_text(error);
@@ -123,7 +125,7 @@ class TrialThreads {
     ended_.push_back(order.id);
   }
 
-  void train(const sweep::TrialOrder& order, const std::stop_token& stop) {
+  train::EndReason train(const sweep::TrialOrder& order, const std::stop_token& stop) {
     const Call call = read_arguments(train_verb(), {order.words.begin() + 1, order.words.end()});
     const auto [options, given] = training_options(call);
     train::TrainingRequest request;
@@ -138,7 +140,7 @@ class TrialThreads {
       double need;
       ~Leave() { gate.leave(need); }
     } const leave{gate_, need};
-    train::fit(request, options);
+    return train::fit(request, options).reason;
   }
 
   void join_ended() {

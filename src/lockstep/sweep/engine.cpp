@@ -130,7 +130,7 @@ class Engine {
   bool settle_parameters(const Segment& segment) {
     const int64_t trial = segment.trial;
     if (has_parameters_of_search(trial)) return true;
-    if (!history_.has_restarts)
+    if (!history_.may_change.contains(trial))
       throw Error(ErrorCode::invalid_option,
                   "trial " + std::to_string(trial) + " was made with " + join(history_.begun[trial], " ") +
                       ", but this search gives " + join(words_of(trial), " "),
@@ -141,7 +141,8 @@ class Engine {
     }
     if (!has_parameters_of_search(trial)) {
       restart_trial(paths_, log_, trial);
-      history_.forget(trial);
+      history_.begin_anew(trial);
+      forget_past_of(trial);
     }
     release(segment);
     return true;
@@ -195,15 +196,19 @@ class Engine {
     return true;
   }
 
-  void say_lost(const Segment& segment, const std::string& why) {
+  void log_lost(const Segment& segment, const std::string& why) {
     log_.write({.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = why});
+  }
+
+  void say_lost(const Segment& segment, const std::string& why) {
+    log_lost(segment, why);
     say(search_.trials()[static_cast<size_t>(segment.trial)], why);
   }
 
   // A trial that is lost too often fails.
   void lose(const Segment& segment, const std::string& why) {
-    say_lost(segment, why);
-    if (++history_.losses[segment.trial] <= spec_.options.retries) return;
+    if (++history_.losses[segment.trial] <= spec_.options.retries) return say_lost(segment, why);
+    log_lost(segment, why);
     TrialResult result;
     result.outcome = Outcome{.state = TrialState::failed,
                              .error = why + ", " + std::to_string(history_.losses[segment.trial]) + " times"};
@@ -247,7 +252,9 @@ class Engine {
     if (by_hand) judged.end = launch::End{0};
     TrialResult result = result_of(paths_, spec_, judged);
     if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
-    if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed))
+    // A program that saves and ends well may have printed only what it had by then.
+    const bool is_half = !spec_.trains() && !by_hand;
+    if (is_stopping_ && (is_half || !result.outcome || result.outcome->state == TrialState::failed))
       return release(segment);
     if (!result.outcome) {
       lose(segment, result.lost);
@@ -297,9 +304,14 @@ class Engine {
     history_ = {};
     log_reader_ = LogReader(paths_);
     read_log();
+    forget_past_of(trial);
+    is_stopping_ = false;
+  }
+
+  // What was done to a trial that begins anew.
+  void forget_past_of(int64_t trial) {
     dropped_.erase(trial);
     stopped_by_hand_.erase(trial);
-    is_stopping_ = false;
   }
 
   void stop_trial(int64_t trial) {
@@ -322,9 +334,9 @@ class Engine {
     }
   }
 
-  // Workers of places that have nothing to do train the trials that go on: weights do not depend on them.
+  // Workers of places that have nothing to do train the trials that go on.
   void move_workers() {
-    if (!spec_.trains() || Clock::now() - moved_at_ < kMoveInterval) return;
+    if (!options_.moves_workers || !spec_.trains() || Clock::now() - moved_at_ < kMoveInterval) return;
     moved_at_ = Clock::now();
     int64_t waiting = 0;
     for (const Segment& segment : search_.under_way())

@@ -16,6 +16,8 @@ struct EngineOptions {
   int64_t memory = 0;      ///< bytes that trials on threads may use together; 0: most of what is free
   /// Several programs work on the sweep, also on machines that share its disk: each trains other trials.
   bool shared = false;
+  /// Whether weights do not depend on the number of workers, so that it may change while a trial goes on.
+  bool moves_workers = true;
   std::stop_token stop{};
   /// A trial has begun, paused, ended or was lost (`note` then says why).
   std::function<void(const Trial& trial, const std::string& note)> report{};

@@ -56,6 +56,12 @@ Search::Search(const Space& space, const SearchOptions& options)
     throw Error(ErrorCode::invalid_option, "the sweep searches no parameter",
                 "name one before --, as in --learning-rate 0.001..0.1:log");
   if (const auto most = sampler_->most_trials()) count_ = std::min(count_ == 0 ? *most : count_, *most);
+  if (options.lag < 0)
+    throw Error(ErrorCode::invalid_option, "--lag " + std::to_string(options.lag) + " is below 0",
+                "0: each trial sees all earlier ones");
+  if (options.stop != StopRule::none && options.reduction < 2)
+    throw Error(ErrorCode::invalid_option, "--reduction " + std::to_string(options.reduction) + " is below 2",
+                "3: a third of the trials goes on after each rung");
   if (count_ <= 0) throw Error(ErrorCode::invalid_option, "the sweep has no trials", "--count says how many");
   if (options.stop != StopRule::none && options.first_rung <= 0)
     throw Error(ErrorCode::invalid_option,

@@ -202,6 +202,8 @@ TEST(Search, AFailedTrialIsNoResult) {
 
 TEST(Search, RefusesAStopRuleWithoutARung) {
   EXPECT_THROW(Search(space_of_two(), {.stop = StopRule::asha}), Error);
+  EXPECT_THROW(Search(space_of_two(), {.stop = StopRule::asha, .first_rung = 2, .reduction = 1}), Error);
+  EXPECT_THROW(Search(space_of_two(), {.lag = -1}), Error);
   EXPECT_THROW(Search(Space{}, {}), Error);
 }
 

@@ -205,6 +205,18 @@ TEST_F(SweepFolder, ProgramsThatShareASweepBeginATrialAnewOnce) {
   EXPECT_EQ(rows(paths_), rows(fresh));
 }
 
+// As another build or processor does. Only trials that had begun before a restart may change by it.
+TEST_F(SweepFolder, OtherParametersThanTheSearchGivesAreRefusedAlsoAfterARestart) {
+  const SweepSpec spec = program("echo result $1");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_TRUE(restart_now_or_ask(paths_, 2));
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  LogWriter(paths_).write({.kind = LogKind::begin, .trial = 2, .parameters = {"x=0.125"}});
+  const std::string before = read_file(paths_.log(), 1 << 20);
+  EXPECT_THROW(run_sweep(paths_, spec, {}), Error);
+  EXPECT_EQ(read_file(paths_.log(), 1 << 20), before);
+}
+
 TEST_F(SweepFolder, ATrialWithoutARunFolderIsJudgedByItsError) {
   SweepSpec spec = program("");
   spec.command = {"train", "data"};

@@ -7,6 +7,7 @@ namespace lockstep::sweep {
 void History::take(const LogLine& line) {
   if (line.kind == LogKind::begin) {
     begun[line.trial] = line.parameters;
+    may_change.erase(line.trial);
   } else if (line.kind == LogKind::outcome) {
     const Segment segment{line.trial, line.until};
     early.erase(line.trial);  // it went on
@@ -15,8 +16,8 @@ void History::take(const LogLine& line) {
   } else if (line.kind == LogKind::early) {
     early[line.trial] = line.step;
   } else if (line.kind == LogKind::restart) {
-    forget(line.trial);
-    has_restarts = true;
+    for (const auto& [trial, words] : begun) may_change.insert(trial);
+    begin_anew(line.trial);
   }
 }
 
@@ -39,7 +40,7 @@ std::optional<LogLine> History::line_after_early(const Segment& segment) const {
   return *ended->second < outcome_of(line).step ? std::optional(line) : std::nullopt;
 }
 
-void History::forget(int64_t trial) {
+void History::begin_anew(int64_t trial) {
   std::erase_if(known, [&](const auto& one) { return one.first.trial == trial; });
   std::erase_if(order, [&](const Segment& one) { return one.trial == trial; });
   begun.erase(trial);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct History {
   /// Trials that the stop rule has ended, and after which step; nothing: the log does not say it.
   std::map<int64_t, std::optional<int64_t>> early{};
   std::map<int64_t, int64_t> losses{};  ///< how often a trial was lost since this program began
-  bool has_restarts = false;
+  /// Trials that had begun when one was restarted: its new result may give them other parameters.
+  std::set<int64_t> may_change{};
 
   void take(const LogLine& line);
   /// Whether the log says that the stop rule has ended the trial where it is.
@@ -27,8 +29,8 @@ struct History {
   /// The line of an outcome of a trial that the log says ended early, and before that: with more trials it
   /// has gone on after all.
   std::optional<LogLine> line_after_early(const Segment& segment) const;
-  /// All about a trial.
-  void forget(int64_t trial);
+  /// Forgets all about a trial, which was restarted.
+  void begin_anew(int64_t trial);
 };
 
 }  // namespace lockstep::sweep

@@ -3,6 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/sweep/engine.h"
@@ -75,6 +76,14 @@ void refuse_second_program(const SweepPaths& paths) {
 
 void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
   if (jobs::is_held(paths.lock())) refuse_second_program(paths);
+  std::error_code none;
+  if (is_shared_now(paths) && std::filesystem::exists(paths.spec(), none) &&
+      read_spec(paths).options.count != spec.options.count)
+    throw Error(ErrorCode::invalid_option,
+                "jobs work on the sweep " + quote(paths.folder.string()) + ", which has --count " +
+                    std::to_string(read_spec(paths).options.count),
+                "give it more trials when they have ended; lockstep sweep stop " +
+                    shell_word(paths.folder.string()) + " ends them");
   make_folders(paths.folder);
   forget_requests(paths);
   write_spec(paths, spec);

@@ -105,8 +105,13 @@ std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& par
       found = true;
     }
     if (found || (has_places && !spec.trains())) continue;
-    words.push_back("--" + name);
-    words.push_back(value);
+    // A switch of train takes no second word.
+    if (spec.trains() && (value == "true" || value == "false")) {
+      words.push_back("--" + name + "=" + value);
+    } else {
+      words.push_back("--" + name);
+      words.push_back(value);
+    }
   }
   return words;
 }

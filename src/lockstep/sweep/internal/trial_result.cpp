@@ -135,7 +135,11 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
   } else if (summary.state == record::RunState::failed && is_repeatable(folder, status, {})) {
     result.outcome = failure(summary, summary.reason);
   } else {
-    result.lost = summary.state == record::RunState::failed ? summary.reason : how;
+    // An attempt that ended before it had a record has said why.
+    const std::string said = WIFEXITED(status) && WEXITSTATUS(status) < launch::kSignalStatus
+                                 ? error_in(last_output(paths.output(segment.trial)))
+                                 : "";
+    result.lost = summary.state == record::RunState::failed ? summary.reason : said.empty() ? how : said;
   }
   return result;
 }
