@@ -221,6 +221,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
                                                        f"LOCKSTEP_HANGING_HOW={how}"])
                 job.wait(lambda: runs.of_kind(job.run, "end"), "the end of the run")
                 ended = time.monotonic()
+                job.wait((job.folder / "result.json").exists, "the result of the job")
                 job.wait(lambda: job.slurm_state() == "COMPLETED", "the end of the job")
                 taken = time.monotonic() - ended
                 self.assertLess(taken, seconds)
