@@ -137,7 +137,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
 
     def test_memory_that_is_short_makes_jobs_wait(self):
         self.jobs.run("queue", "run", "--memory-gb", "4")
-        first = self.jobs.batch("--memory", "3G", "--", "sleep", "1")
+        first = self.jobs.batch("--memory", "3G", "--", "sleep", "2")
         second = self.jobs.batch("--memory", "2G", "--", "true")
         self.jobs.wait_until(first, "running")
         self.assertEqual(self.jobs.show(second)["state"], "queued")
