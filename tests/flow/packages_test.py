@@ -78,15 +78,15 @@ class Packages(unittest.TestCase):
     # -------------------------------------------------------------- the wheel
 
     def environment(self, name):
-        """A fresh virtual environment: its folder, and that of its packages. It has no pip, which takes seconds to install."""
+        """A fresh virtual environment: its folder, and that of its packages. It has no pip, which would take seconds."""
         folder = self.folder / name
         done(sys.executable, "-m", "venv", "--without-pip", folder)
         return folder, next(folder.glob("lib/python3*/site-packages"))
 
     def pip(self, folder, *words, status=0):
         """What pip prints that works on this environment."""
-        return done(self.folder / "of pip/bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input", "--python",
-                    folder / "bin/python", *words, status=status)
+        return done(self.folder / "of pip/bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input",
+                    "--python", folder / "bin/python", *words, status=status)
 
     def stand_in(self, site, version):
         """A package torch with the LibTorch of the build."""
