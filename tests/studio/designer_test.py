@@ -309,16 +309,15 @@ class Designer(browser.Studio, unittest.TestCase):
         self.assertIn(("maxpool", "layer1.0.conv1"), self.edges())
 
     def test_axe_finds_nothing(self):
-        for scheme in ("light", "dark"):
-            for width in (1280, 390):
-                self.page = self.browser.open(self.server, width=width, scheme=scheme)
-                self.browser.show(self.server, "/designer", ".palette button")
-                self.page.select_option("select[aria-label^=Start]", "digits_cnn")
-                self.page.wait_for_selector("text=Ready to train")
-                self.assertEqual(self.browser.axe_findings(), [], f"{width} pixels, {scheme}")
-                self.page.click("button:text-is('Train…')")
-                self.page.wait_for_selector("#train-max-epochs")
-                self.assertEqual(self.browser.axe_findings(), [], f"the dialog, {width} pixels, {scheme}")
+        for scheme, width in browser.LOOKS:
+            self.page = self.browser.open(self.server, width=width, scheme=scheme)
+            self.browser.show(self.server, "/designer", ".palette button")
+            self.page.select_option("select[aria-label^=Start]", "digits_cnn")
+            self.page.wait_for_selector("text=Ready to train")
+            self.assertEqual(self.browser.axe_findings(), [], f"{width} pixels, {scheme}")
+            self.page.click("button:text-is('Train…')")
+            self.page.wait_for_selector("#train-max-epochs")
+            self.assertEqual(self.browser.axe_findings(), [], f"the dialog, {width} pixels, {scheme}")
 
 
 if __name__ == "__main__":
