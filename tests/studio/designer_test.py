@@ -30,8 +30,9 @@ class Designer(browser.Studio, unittest.TestCase):
 
     def edges(self):
         """{(from, to): the shape written on it}"""
-        return {tuple(edge.get_attribute("data-edge").split("\n")): edge.locator("text").text_content() if edge.locator("text").count() else ""
-                for edge in self.page.locator("[data-edge]").all()}
+        found = self.page.locator("[data-edge]").evaluate_all(
+            "edges => edges.map(edge => [edge.getAttribute('data-edge'), edge.querySelector('text')?.textContent ?? ''])")
+        return {tuple(ends.split("\n")): shape for ends, shape in found}
 
     def settled_edges(self):
         """Those that a second look finds again: shapes are written later than lines are drawn."""
