@@ -142,7 +142,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     def test_a_loader_that_stands_still_holds_nobody_up(self):
         output = self.folder / "standing"
         launcher = subprocess.Popen(runs.command("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--validation",
-                                                 self.held_out, "--output", output, *runs.SMALL, "--max-epochs", "40",
+                                                 self.held_out, "--output", output, *runs.SMALL, "--max-epochs", "20",
                                                  "--memory-share", "0", "--resident", "off"),
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                     env={**os.environ, **self.environment})
