@@ -9,8 +9,8 @@ import time
 import jobs_on_slurm
 import runs
 
-# Long enough to be stopped in the middle. Where ranks share cores, meetings for batch norms are most of a step: only with
-# --long do batch norms span ranks here.
+# Long enough to be stopped in the middle. Where ranks share cores, meetings for batch norms are most of a step: batch
+# norms span ranks here only with --long.
 OPTIONS = [*runs.SMALL, *([] if runs.IS_LONG else runs.NO_MEETINGS), "--network", "digits_cnn", "--gradient-clip", "1",
            "--augment", "shift"]
 EPOCHS = ["--max-epochs", "60"]
@@ -97,7 +97,8 @@ class TrainedOnSlurm(runs.TestFolders):
         job = self.start("limit", time="1", **{"signal-before": 55})
         job.wait_for_step(STEP)
         with self.standing_still(job):
-            job.wait(lambda: "the time limit is near" in (job.folder / "slurm.log").read_text(), "the signal before the limit")
+            job.wait(lambda: "the time limit is near" in (job.folder / "slurm.log").read_text(),
+                     "the signal before the limit")
         self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
         # A later attempt may be near its limit, too, when Slurm looks.
         *stopped, last = [result["end"] for result in job.attempts_ended()]

@@ -113,7 +113,8 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
                 printed = left.communicate(timeout=60)[0]
                 self.assertEqual(left.returncode, 1, printed)
                 self.assertRegex(printed,
-                                 rf"lockstep: rank 1 \(process {stopped.pid}\) on \S+ has given no sign of life for 4 s")
+                                 rf"lockstep: rank 1 \(process {stopped.pid}\) on \S+ has given no sign of life for 4 "
+                                 r"s")
                 stopped.kill()
                 stopped.communicate()
 

@@ -124,8 +124,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                     "kept": ["--resident", "off"], "resident": ["--resident", "on"]}
         for name, options in settings.items():
             with self.subTest(name):
-                on_cpu, _ = self.train_once(*ON_CPU, *runs.SMALL,
-                                            *[option for option in options if option not in ("--resident", "on", "off")])
+                of_data = [option for option in options if option not in ("--resident", "on", "off")]
+                on_cpu, _ = self.train_once(*ON_CPU, *runs.SMALL, *of_data)
                 output = self.folder / f"loaded {name}"
                 printed = self.run_here("run", "-n", 6, runs.PROGRAM, "train", self.digits, "--validation", self.held_out,
                                         "--output", output, *runs.SMALL, *options)

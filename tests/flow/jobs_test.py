@@ -78,7 +78,8 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         job = self.jobs.batch("--", "train", self.digits, *runs.SMALL, *folds)
         run = self.jobs.root / job / "run"
         attached = self.jobs.start("job", "attach", job)
-        runs.wait_for(lambda: (run / "fold-2").exists() and len(runs.checkpoints(run / "fold-2")) > 0 or self.has_ended(job))
+        runs.wait_for(lambda: (run / "fold-2").exists() and len(runs.checkpoints(run / "fold-2")) > 0 or
+                      self.has_ended(job))
         self.assertGreater(self.jobs.show(job)["progress"], 0.3)
         for process in self.jobs.runners():
             os.kill(process, signal.SIGKILL)

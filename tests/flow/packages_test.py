@@ -78,7 +78,7 @@ class Packages(unittest.TestCase):
     # -------------------------------------------------------------- the wheel
 
     def environment(self, name):
-        """A fresh virtual environment: its folder, and that of its packages. It has no pip, which would take seconds."""
+        """A fresh virtual environment without pip, which would take seconds: its folder, and that of its packages."""
         folder = self.folder / name
         done(sys.executable, "-m", "venv", "--without-pip", folder)
         return folder, next(folder.glob("lib/python3*/site-packages"))

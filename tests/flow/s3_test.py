@@ -82,7 +82,8 @@ class S3(runs.TestFolders, unittest.TestCase):
         """Trains on what the names say below a folder, and on the same on the server and in an archive of this kind, or
         also of more kinds; all give these weights."""
         found = {}
-        for place in (folder, f"s3://photos/{folder.name}", *(f"{folder}{end}" for end in runs.some([archive], [more]))):
+        archives = [f"{folder}{end}" for end in runs.some([archive], [more])]
+        for place in (folder, f"s3://photos/{folder.name}", *archives):
             if place != folder:
                 self.run_here("copy", folder, place)
             for name in names:

@@ -31,7 +31,7 @@ class Designer(browser.Studio, unittest.TestCase):
     def edges(self):
         """{(from, to): the shape written on it}"""
         found = self.page.locator("[data-edge]").evaluate_all(
-            "edges => edges.map(edge => [edge.getAttribute('data-edge'), edge.querySelector('text')?.textContent ?? ''])")
+            "edges => edges.map(edge => [edge.dataset.edge, edge.querySelector('text')?.textContent ?? ''])")
         return {tuple(ends.split("\n")): shape for ends, shape in found}
 
     def settled_edges(self):
