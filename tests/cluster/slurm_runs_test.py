@@ -62,8 +62,8 @@ class SameWeights(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
                 self.assertIn(line, lines)
 
     def test_the_plan_names_the_interface_and_a_wrong_one_is_an_error(self):
-        """Batch norms span the ranks of both nodes here; the weights are those of one thread."""
-        short = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
+        """Here batch norms span the ranks of both nodes. The weights are those of one thread."""
+        short = [*runs.SMALL, "--batch-norm-group", "mini-batch", "--gradient-clip", "1", "--augment", "shift"]
         runs.train(self.digits, self.folder / "short", *short, "--workers", "1")
         job = self.cluster.train(self.folder / "jobs", "wire", self.digits, *short, **NODES,
                                  **{"network-interface": "wire"})
