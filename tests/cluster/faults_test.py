@@ -215,10 +215,12 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
 
     def test_a_rank_hangs_in_its_ending(self):
         """It leaves by itself, and is left if nothing of it runs any more."""
+        short = ["--max-epochs", "2"]
+        expected = self.train_alone("alone-short", short)
         for name, how, seconds in (("a rank hangs in its ending", "", 10), ("a rank stands still in its ending", "stopped", 30)):
             def work(trial, how=how, seconds=seconds):
-                job = self.start("hangs", environment=[f"LD_PRELOAD={HANG}", f"LOCKSTEP_HANGING_RANK={trial % 2}",
-                                                       f"LOCKSTEP_HANGING_HOW={how}"])
+                job = self.start("hangs", short, environment=[
+                    f"LD_PRELOAD={HANG}", f"LOCKSTEP_HANGING_RANK={trial % 2}", f"LOCKSTEP_HANGING_HOW={how}"])
                 job.wait(lambda: runs.of_kind(job.run, "end"), "the end of the run")
                 ended = time.monotonic()
                 job.wait((job.folder / "result.json").exists, "the result of the job")
@@ -226,7 +228,7 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
                 taken = time.monotonic() - ended
                 self.assertLess(taken, seconds)
                 self.assertGreater(taken, seconds / 2, "no rank has hung")
-                self.check(job, ["ended"])
+                self.check(job, ["ended"], expected)
                 self.wait_for_nodes()
             self.each(name, work)
 
