@@ -1,5 +1,6 @@
 """The package for Debian 12: LibTorch and Arrow in /usr/lib/lockstep, everything else from Debian's packages."""
 
+import functools
 import gzip
 import os
 import pathlib
@@ -87,17 +88,26 @@ def _link_from_usr(stage):
 
 def _owner(library):
     """The package of this machine that has the library: "libtiff6"."""
-    for folder in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"):
-        done = subprocess.run(["dpkg-query", "--search", f"{folder}/{library}"], capture_output=True, text=True,
-                              check=False)
-        if done.returncode == 0:
-            return done.stdout.partition(":")[0]
-    return tree.fail(f"no Debian package has {library}", "package on Debian 12, with its packages")
+    places = [f"{folder}/{library}" for folder in ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu")]
+    found = subprocess.run(["dpkg-query", "--search", *places], capture_output=True, text=True, check=False).stdout
+    return found.partition(":")[0] or tree.fail(f"no Debian package has {library}",
+                                                "package on Debian 12, with its packages")
+
+
+@functools.cache
+def _dependency(library):
+    """The library's package, and the dependency on it as its maintainers declare it: "libtiff6 (>= 4.0.3)"."""
+    package = _owner(library)
+    shown = subprocess.run(["dpkg-query", "--control-show", f"{package}:amd64", "shlibs"], capture_output=True,
+                           text=True, check=True).stdout
+    name, _, number = library.partition(".so.")
+    found = re.search(rf"^{re.escape(name)} {re.escape(number)} (.+)$", shown, re.MULTILINE)
+    return package, found[1].strip() if found else package
 
 
 def _needed_packages(packed):
-    """{package: its dependency, as its maintainers declare it: "libtiff6 (>= 4.0.3)"}. Read from the libraries that
-    programs name themselves, and from those of Arrow and LibTorch."""
+    """{package: its dependency}. Read from the libraries that programs name themselves, and from those of Arrow and
+    LibTorch."""
     inside = {path.name for path, _, _ in packed.files()}
     needed = {}
     for path, _, _ in packed.files():
@@ -106,12 +116,8 @@ def _needed_packages(packed):
         for library in set(elf.Needs(path).libraries) - inside:
             if library.startswith("ld-linux"):
                 continue
-            package = _owner(library)
-            shown = subprocess.run(["dpkg-query", "--control-show", f"{package}:amd64", "shlibs"], capture_output=True,
-                                   text=True, check=True).stdout
-            name, _, number = library.partition(".so.")
-            found = re.search(rf"^{re.escape(name)} {re.escape(number)} (.+)$", shown, re.MULTILINE)
-            needed[package] = found[1].strip() if found else package
+            package, dependency = _dependency(library)
+            needed[package] = dependency
     return needed
 
 

@@ -80,6 +80,7 @@ class Tree:
     def _carry(self):
         carried = self.folder / CARRIED
         carried.mkdir()
+        of_debian = [pathlib.Path("libarchive.a")]  # is linked into the programs
         for name, path in sorted(self._foreign_libraries().items()):
             if self.kind == "deb" and self.build.arrow not in path.parents:
                 continue
@@ -87,8 +88,8 @@ class Tree:
             os.chmod(carried / name, 0o755)
             elf.lower_versions(carried / name)
             if self.build.arrow not in path.parents:
-                self._add_debian_licence(path)
-        self._add_debian_licence(pathlib.Path("libarchive.a"))  # is linked into the programs
+                of_debian.append(path)
+        self._add_debian_licences(of_debian)
         for path in carried.iterdir():
             need = elf.Needs(path)
             if not need.search_path and any((carried / name).exists() for name in need.libraries):
@@ -114,14 +115,23 @@ class Tree:
                     found[name] = pathlib.Path(path)
         return found
 
-    def _add_debian_licence(self, path):
-        done = subprocess.run(["dpkg-query", "--search", f"*/{path.resolve().name}"], capture_output=True, text=True,
-                              check=False)
-        package = done.stdout.partition(":")[0]
-        licence = pathlib.Path("/usr/share/doc", package, "copyright")
-        if not package or not licence.exists():
-            fail(f"the licence of '{path}' was not found", "package on Debian 12, with its packages")
-        shutil.copy(licence, self.folder / LICENCES / package)
+    def _add_debian_licences(self, paths):
+        """Of all at once, because dpkg-query reads the lists of all packages each time."""
+        real = [path.resolve() if path.is_absolute() else path for path in paths]
+        # Packages may have installed into /lib what lies in /usr/lib.
+        places = [place for path in real for place in ([str(path), str(path).removeprefix("/usr")] if path.is_absolute()
+                                                       else [f"*/{path}"])]
+        done = subprocess.run(["dpkg-query", "--search", *places], capture_output=True, text=True, check=False)
+        owners = {}
+        for line in done.stdout.splitlines():
+            packages, _, place = line.partition(": ")
+            owners.setdefault(pathlib.Path(place).name, packages.partition(":")[0])
+        for path in real:
+            package = owners.get(path.name, "")
+            licence = pathlib.Path("/usr/share/doc", package, "copyright")
+            if not package or not licence.exists():
+                fail(f"the licence of '{path}' was not found", "package on Debian 12, with its packages")
+            shutil.copy(licence, self.folder / LICENCES / package)
 
     def _set_search_paths(self):
         site = f"../../{self.site}"  # from lib/lockstep

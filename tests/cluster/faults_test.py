@@ -6,7 +6,6 @@ usage: faults_test.py [NAME...]     each once; with LOCKSTEP_LONG=1, each 20 tim
 often each was met."""
 
 import contextlib
-import functools
 import json
 import os
 import pathlib
@@ -24,7 +23,6 @@ from trained_on_slurm import STEP
 
 TRIALS = int(os.environ.get("LOCKSTEP_TRIALS", 20 if runs.IS_LONG else 1))
 HANG = pathlib.Path(os.environ.get("LOCKSTEP_HANG_AT_END", runs.PROGRAM.parents[1] / "lib/liblockstep_hang_at_end.so"))
-LONGER = ["--max-epochs", "480"]  # still trains when Slurm has noticed
 # In the place of sbatch: the answer is lost, with or without the job.
 LOST_ANSWER = """#!/bin/sh
 [ "$1" != --version ] || exec /usr/bin/sbatch --version
@@ -46,11 +44,6 @@ sleep 0.1; done; echo "$LOCKSTEP_JOB_ATTEMPT" >"$0/over-$LOCKSTEP_JOB_ATTEMPT"
 class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     MACHINES = 4  # the first is the switch and the controller's
     SIZE = {"nodes": 2, "workers": 2}
-
-    @classmethod
-    @functools.cache
-    def expected_longer(cls):
-        return cls.train_alone("alone-longer", LONGER)
 
     def each_if_many(self, name, work):
         """What slurm_runs_test.py does once."""
@@ -98,15 +91,19 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
     def test_a_link_is_cut(self):
         """That of the machine with the batch script, and that of another, in turn."""
         def work(trial):
-            job = self.start("cut", LONGER, **self.AWAY)
+            job = self.start("cut", **self.AWAY)
             job.wait_for_step(STEP)
             node = self.nodes_of(job)[trial % 2]
-            self.plug(node, "down")
-            job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
+            self.plug(node, "down")  # and no rank makes another step
+            self.wait_to_start_again(job)
             self.plug(node, "up")
             self.check_newest_counts(job)
-            self.assertEqual(runs.weights(job.run), self.expected_longer())
+            self.assertEqual(runs.weights(job.run), self.expected)
         self.each("a link is cut", work)
+
+    @staticmethod
+    def wait_to_start_again(job):
+        job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
 
     def plug(self, node, state):
         self.cluster.run(0, "ip", "link", "set", f"port-{node}", state)
@@ -132,14 +129,17 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
         """Of the machine that has the batch script and all ranks, and of another machine than the script's, in turn."""
         def work(trial):
             is_whole = trial % 2 == 0
-            job = self.start("no-slurmd", LONGER, **self.AWAY, **({"nodes": 1} if is_whole else {}))
+            job = self.start("no-slurmd", **self.AWAY, **({"nodes": 1} if is_whole else {}))
             job.wait_for_step(STEP)
             with self.without_slurmd(self.nodes_of(job)[-1]):
                 if is_whole:
-                    self.assertEqual(len(self.ranks_of(job)), 2, "they still run")
-                job.wait(lambda: job.start_now() or (job.folder / "attempt-2").exists(), "the second attempt")
+                    job.wait_for_step(runs.steps_done(job.run) + 2)
+                    with self.standing_still(job):
+                        self.wait_to_start_again(job)
+                else:
+                    self.wait_to_start_again(job)
                 self.check_newest_counts(job)
-            self.assertEqual(runs.weights(job.run), self.expected_longer())
+            self.assertEqual(runs.weights(job.run), self.expected)
         self.each("a slurmd is killed, its tasks go on", work)
 
     def test_what_an_old_attempt_still_writes_is_ignored(self):
@@ -215,17 +215,20 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
 
     def test_a_rank_hangs_in_its_ending(self):
         """It leaves by itself, and is left if nothing of it runs any more."""
+        short = ["--max-epochs", "2"]
+        expected = self.train_alone("alone-short", short)
         for name, how, seconds in (("a rank hangs in its ending", "", 10), ("a rank stands still in its ending", "stopped", 30)):
             def work(trial, how=how, seconds=seconds):
-                job = self.start("hangs", environment=[f"LD_PRELOAD={HANG}", f"LOCKSTEP_HANGING_RANK={trial % 2}",
-                                                       f"LOCKSTEP_HANGING_HOW={how}"])
+                job = self.start("hangs", short, environment=[
+                    f"LD_PRELOAD={HANG}", f"LOCKSTEP_HANGING_RANK={trial % 2}", f"LOCKSTEP_HANGING_HOW={how}"])
                 job.wait(lambda: runs.of_kind(job.run, "end"), "the end of the run")
                 ended = time.monotonic()
+                job.wait((job.folder / "result.json").exists, "the result of the job")
                 job.wait(lambda: job.slurm_state() == "COMPLETED", "the end of the job")
                 taken = time.monotonic() - ended
                 self.assertLess(taken, seconds)
                 self.assertGreater(taken, seconds / 2, "no rank has hung")
-                self.check(job, ["ended"])
+                self.check(job, ["ended"], expected)
                 self.wait_for_nodes()
             self.each(name, work)
 

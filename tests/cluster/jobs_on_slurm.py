@@ -31,11 +31,14 @@ class Job:
 
     def wait(self, condition, what):
         end = time.monotonic() + SECONDS_PER_JOB
-        while not condition():
+        while True:
+            began = time.monotonic()
+            if condition():
+                return
             if time.monotonic() > end:
                 raise AssertionError(f"{what} did not come\n{self.cluster.ask('squeue', '-t', 'all')}"
                                      f"{self.cluster.ask('sinfo', '-N', '-l')}\n{self.cluster.logs()}\n{self.said()}")
-            time.sleep(0.1)
+            runs.rest(began, shortest=0.1, longest=0.5)
 
     def wait_for_step(self, step):
         self.wait(lambda: runs.steps_done(self.run) >= step, f"step {step}")

@@ -2,6 +2,7 @@
 """From a laptop that has no Slurm, no shared disk and no way to the nodes: jobs of a cluster through its login node, by
 the system's ssh and a real sshd."""
 
+import functools
 import json
 import os
 import pty
@@ -35,6 +36,13 @@ class Login(runs.TestFolders, unittest.TestCase):
             cls.cluster.know(node, {f"machine-{other}": cls.cluster.address(other) for other in range(2)})
         cls.home = cls.folder / "laptop"
         cls.laptop = laptop.Laptop(cls.cluster, cls.home, "login", settings=SETTINGS.format(folder=cls.cluster.folder))
+
+    @classmethod
+    @functools.cache
+    def alone(cls):
+        """The weights of one process on this machine."""
+        runs.train(cls.digits, cls.folder / "alone", *OPTIONS)
+        return runs.weights(cls.folder / "alone")
 
     def lockstep(self, *words, **how):
         return self.laptop.lockstep(*words, **how)
@@ -119,8 +127,6 @@ class Login(runs.TestFolders, unittest.TestCase):
 
     def test_a_job_from_here_and_its_files_back(self):
         self.profile("far", "--nodes", "2", "--workers", "2")
-        alone = self.folder / "alone"
-        runs.train(self.digits, alone, *OPTIONS)
         printed = self.lockstep("batch", "--profile", "far", "--name", "digits", "--", "train", self.digits, *OPTIONS)
         self.assertIn("job far:1", printed)
         self.lockstep("job", "wait", "far:1")
@@ -129,7 +135,7 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.check_list_as_json("far:1")
         self.lockstep("job", "fetch", "far:1", self.home / "here")
         fetched = next(self.home.glob("here/**/model.safetensors"))
-        self.assertEqual(runs.sha256(fetched), runs.weights(alone)[0])
+        self.assertEqual(runs.sha256(fetched), self.alone()[0])
 
     def check_list_as_json(self, there):
         """It has the jobs of the table, with the fields that each has where it is."""
@@ -153,13 +159,11 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.profile("afar", "--nodes", "2", "--workers", "4")
         self.lockstep("cluster", "default", "afar")
         self.addCleanup(self.lockstep, "cluster", "default", "local")
-        alone = self.folder / "alone-parallel"
-        runs.train(self.digits, alone, *OPTIONS)
         words = ["train", self.digits, *OPTIONS, "--execution", "parallel", "--output"]
         run = self.home / "results/parallel"
         printed = self.lockstep(*words, run)
         self.assertRegex(printed, r'job afar:\d+ of the profile "afar" trains(.|\n)*epoch +2')
-        self.assertEqual(runs.weights(run), runs.weights(alone))
+        self.assertEqual(runs.weights(run), self.alone())
         self.assertIn("on each of 4 ranks, over gloo", runs.plan_line(run, "workers"))
         self.assertEqual([file.name for file in run.parent.iterdir()], ["parallel"])
         self.assertIn("cannot be resumed from here", self.lockstep(*words, run, "--resume", status=2))

@@ -6,6 +6,7 @@ usage: pools_on_slurm_test.py FOLDER-OF-PROGRAMS
 """
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -48,11 +49,13 @@ class PoolsOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
     def start_example(self, example, *words):
         return self.start(EXAMPLES[example], *words)
 
-    def here(self, example, *words):
+    @classmethod
+    @functools.cache
+    def here(cls, example, *words):
         """What the example prints on this machine alone."""
         return subprocess.run([EXAMPLES[example], *map(str, words)], check=True, capture_output=True, text=True,
-                              cwd=self.folder, timeout=runs.SECONDS_PER_RUN,
-                              env={**os.environ, "XDG_CONFIG_HOME": str(self.folder / "none")}).stdout
+                              cwd=cls.folder, timeout=runs.SECONDS_PER_RUN,
+                              env={**os.environ, "XDG_CONFIG_HOME": str(cls.folder / "none")}).stdout
 
     def place(self):
         """Where a pool that opens is met, from the file that only its user can read."""
@@ -176,7 +179,7 @@ class PoolsOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         """On two machines, with the keys of a real S3 server in the client's environment alone: the weights from disk."""
         words = ["--network", "digits_cnn", "--image-size", "28x28", "--mini-batch-size", 10, "--learning-rate", 0.01,
                  "--max-epochs", 2, "--drop-period", 1, "--workers", 4, "--output"]
-        expected = self.here("white_paper", self.digits, *words, "runs/disk").splitlines()[-1]
+        expected = self.here("white_paper", self.digits, *words, "runs/here").splitlines()[-1]
         self.assertRegex(expected, "accuracy .* 4 workers, weights [0-9a-f]{16}")
         with s3_on_cluster.ServerOnCluster(self.folder / "server", self.cluster) as server:
             server.make_bucket("photos")

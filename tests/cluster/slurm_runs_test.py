@@ -62,10 +62,13 @@ class SameWeights(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
                 self.assertIn(line, lines)
 
     def test_the_plan_names_the_interface_and_a_wrong_one_is_an_error(self):
-        short = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
+        """Here batch norms span the ranks of both nodes. The weights are those of one thread."""
+        short = [*runs.SMALL, "--batch-norm-group", "mini-batch", "--gradient-clip", "1", "--augment", "shift"]
+        runs.train(self.digits, self.folder / "short", *short, "--workers", "1")
         job = self.cluster.train(self.folder / "jobs", "wire", self.digits, *short, **NODES,
                                  **{"network-interface": "wire"})
         self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
+        self.assertEqual(runs.weights(job.run), runs.weights(self.folder / "short"))
         self.assertRegex(runs.plan_line(job.run, "workers"), r"over gloo at 10\.77\.0\.\d")
         job = self.cluster.train(self.folder / "jobs", "no-wire", self.digits, *short, **NODES,
                                  **{"network-interface": "ib7"})

@@ -72,7 +72,7 @@ class TasksOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
     def test_another_build_on_the_nodes_is_refused(self):
         own = self.folder / "program"
         shutil.copy(PROGRAM, own)
-        other = self.cluster.srun("--nodes=2", "--ntasks=2", "--exclusive", "sleep", "3")
+        other = self.cluster.srun("--nodes=2", "--ntasks=2", "--exclusive", "sleep", "4")
         runs.wait_for(lambda: "RUNNING" in self.states())
         job = self.call("submit", 1, 2, 2, "ours", of=own).strip()
         with own.open("ab") as file:

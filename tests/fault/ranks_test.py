@@ -85,32 +85,38 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
         self.kill(1, 1, "shared", *averaging)
         self.stop(1, "shared", *averaging)
 
+    def two_ranks(self, communicator):
+        """That train without a launcher."""
+        output = self.folder / f"left-{communicator}"
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        ranks = [subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL,
+                                               "--max-epochs", "100000", "--communicator", communicator),
+                                  stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+                 for rank in range(2)]
+        for rank in ranks:
+            self.addCleanup(rank.kill)
+        while not runs.of_kind(output, "step") and ranks[0].poll() is None:
+            time.sleep(0.02)
+        return ranks
+
     def test_ranks_that_are_left_end_with_status_1(self):
-        # Without a launcher that ends them all.
-        for communicator in ("shared", "gloo"):
+        # Without a launcher that ends them all. Both pairs wait at the same time.
+        pairs = {communicator: self.two_ranks(communicator) for communicator in ("shared", "gloo")}
+        for _, stopped in pairs.values():
+            stopped.send_signal(signal.SIGSTOP)
+        for communicator, (left, stopped) in pairs.items():
             with self.subTest(communicator=communicator):
-                output = self.folder / f"left-{communicator}"
-                with socket.create_server(("127.0.0.1", 0)) as probe:
-                    port = probe.getsockname()[1]
-                ranks = [subprocess.Popen(runs.command("train", self.digits, "--output", output, *runs.SMALL,
-                                                       "--max-epochs", "100000", "--communicator", communicator),
-                                          stdin=subprocess.DEVNULL,
-                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                          env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
-                                               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
-                         for rank in range(2)]
-                for rank in ranks:
-                    self.addCleanup(rank.kill)
-                while not runs.of_kind(output, "step") and ranks[0].poll() is None:
-                    time.sleep(0.02)
-                ranks[1].send_signal(signal.SIGSTOP)
-                printed = ranks[0].communicate(timeout=60)[0]
-                self.assertEqual(ranks[0].returncode, 1, printed)
+                printed = left.communicate(timeout=60)[0]
+                self.assertEqual(left.returncode, 1, printed)
                 self.assertRegex(printed,
-                                 rf"lockstep: rank 1 \(process {ranks[1].pid}\) on \S+ has given no sign of life for 4 "
+                                 rf"lockstep: rank 1 \(process {stopped.pid}\) on \S+ has given no sign of life for 4 "
                                  r"s")
-                ranks[1].kill()
-                ranks[1].communicate()
+                stopped.kill()
+                stopped.communicate()
 
     def test_a_stopped_rank(self):
         for rank, communicator in runs.some([(2, "shared"), (0, "gloo")], [(0, "shared"), (1, "gloo")]):

@@ -55,14 +55,14 @@ def main():
     with runs.temporary_folder() as name:
         folder = pathlib.Path(name)
         digits = folder / "digits"
-        runs.write_digits({digits: 1000})
+        runs.write_digits({digits: 500})
         printed = {str(place): custom_loop(program, digits, *place) for place in PLACES}
         printed["2 ranks"] = custom_loop(runs.PROGRAM, "run", "-n", 2, program, digits)
         first = next(iter(printed.values()))
         print(first)
         expected = "".join(rf"Epoch: {epoch}, Loss: \d+\.\d{{4}}\n"
                            for epoch in range(1, EPOCHS
-                                              + 1)) + (r"accuracy (0\.\d{3}) on 200 images held out; weights "
+                                              + 1)) + (r"accuracy (0\.\d{3}) on 100 images held out; weights "
                                                        r"([0-9a-f]{16})\n")
         found = re.fullmatch(expected, first)
         if found is None:

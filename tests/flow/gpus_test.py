@@ -68,6 +68,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         shutil.copy(STAND_IN / "liblockstep_cuda.so", cls.program.parent)
         cls.own_program, runs.PROGRAM = runs.PROGRAM, cls.program
         (cls.folder / "tmp").mkdir()
+        cls.trained = {}  # options -> what train() has given
         cls.environment = {"TMPDIR": str(cls.folder / "tmp"),
                            "LD_LIBRARY_PATH": f"{STAND_IN}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
@@ -85,26 +86,34 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         printed = self.run_here("train", *data, "--output", output, *options, status=status)
         return output, printed
 
+    def train_once(self, *options):
+        """The same for all tests that ask for it."""
+        if options not in self.trained:
+            self.trained[options] = self.train(f"once {len(self.trained)}", *options)
+        return self.trained[options]
+
+    def on_cpu(self):
+        return self.train_once(*ON_CPU, *runs.SMALL)[0]
+
     def test_any_number_of_gpus_gives_the_weights_of_the_cpu(self):
         for setting, options in SETTINGS.items():
             # In these two ways batch norms have no groups on a CPU either, and the option is refused.
             cpu = ["--execution", "cpu"] if {"--accumulate", "average"} & set(options) else ON_CPU
-            on_cpu, _ = self.train(f"{setting} cpu", *cpu, "--workers", "2", *runs.SMALL, *options)
+            on_cpu, _ = self.train_once(*cpu, *runs.SMALL, *options)
             few = PLACES if setting == "digits_cnn" else ["two", "two workers each"]
             for place in runs.some(few, [place for place in PLACES if place not in few]):
                 with self.subTest(setting=setting, place=place):
-                    output, _ = self.train(f"{setting} {place}", *PLACES[place], *runs.SMALL, *options)
+                    output, _ = self.train_once(*PLACES[place], *runs.SMALL, *options)
                     self.assertEqual(runs.weights(output), runs.weights(on_cpu))
 
     def test_processes_with_a_gpu_each_give_the_weights_of_the_cpu(self):
-        on_cpu, _ = self.train("processes cpu", *ON_CPU, *runs.SMALL)
         for workers in (1, 2):
             output = self.folder / f"processes {workers}"
             self.run_here("run", "-n", 4, runs.PROGRAM, "train", self.digits, "--validation", self.held_out, "--output",
                           output, *runs.SMALL, "--workers", workers)
             self.assertIn("gpu 0", runs.plan_line(output, "device"))
             self.assertEqual(runs.plan_line(output, "workers").split()[0], str(4 * workers))
-            self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+            self.assertEqual(runs.weights(output), runs.weights(self.on_cpu()))
         answers = [self.run_here(*command, "evaluate", output, self.held_out, "--json")
                    for command in ([], ["run", "-n", 3, runs.PROGRAM])]
         self.assertEqual(answers[0], answers[1])
@@ -115,8 +124,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                     "kept": ["--resident", "off"], "resident": ["--resident", "on"]}
         for name, options in settings.items():
             with self.subTest(name):
-                on_cpu, _ = self.train(f"loaded {name} cpu", *ON_CPU, *runs.SMALL,
-                                       *[option for option in options if option not in ("--resident", "on", "off")])
+                of_data = [option for option in options if option not in ("--resident", "on", "off")]
+                on_cpu, _ = self.train_once(*ON_CPU, *runs.SMALL, *of_data)
                 output = self.folder / f"loaded {name}"
                 printed = self.run_here("run", "-n", 6, runs.PROGRAM, "train", self.digits, "--validation", self.held_out,
                                         "--output", output, *runs.SMALL, *options)
@@ -133,7 +142,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     def test_a_loader_that_stands_still_holds_nobody_up(self):
         output = self.folder / "standing"
         launcher = subprocess.Popen(runs.command("run", "-n", 5, runs.PROGRAM, "train", self.digits, "--validation",
-                                                 self.held_out, "--output", output, *runs.SMALL, "--max-epochs", "40",
+                                                 self.held_out, "--output", output, *runs.SMALL, "--max-epochs", "20",
                                                  "--memory-share", "0", "--resident", "off"),
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                     env={**os.environ, **self.environment})
@@ -148,7 +157,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertEqual(launcher.returncode, 0, printed)
 
     def test_the_plan_names_the_gpus_and_who_shares_them(self):
-        output, _ = self.train("plan", "--execution", "multi-gpu", "--workers", "8", *runs.SMALL)
+        output, _ = self.train_once(*PLACES["two workers each"], *runs.SMALL)
         self.assertEqual(runs.plan_line(output, "device"), "gpu 0,1,2,3 asked for")
         self.assertEqual(runs.plan_line(output, "workers"), "8 asked for; 2 share each GPU")
         owners = runs.of_kind(output, "shards")[0]["values"]["owners"]
@@ -156,7 +165,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertIn("gpu 0,1", self.run_here("plan", self.digits, "--devices", "0,1"))
 
     def test_images_on_the_gpu_and_recorded_shards_change_no_weight(self):
-        on_cpu, _ = self.train("places cpu", *ON_CPU, *runs.SMALL)
+        on_cpu = self.on_cpu()
         self.assertEqual(runs.plan_line(on_cpu, "images on the GPU"), "")
         self.assertEqual(runs.plan_line(on_cpu, "CUDA graphs"), "")
         recorded, side_by_side = "yes one shard after the other", "yes a worker's shards at the same time"
@@ -172,7 +181,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
             ("shared", ["--devices", "2", "--workers", "2"], "all", "no several workers share a GPU"),
         ):
             with self.subTest(name=name):
-                output, printed = self.train(name, "--execution", "gpu", *runs.SMALL, *options)
+                output, printed = self.train_once("--execution", "gpu", *runs.SMALL, *options)
                 self.assertEqual(runs.weights(output), runs.weights(on_cpu))
                 self.assertTrue(runs.plan_line(output, "images on the GPU").startswith(images))
                 self.assertEqual(runs.plan_line(output, "CUDA graphs"), graphs)
@@ -237,15 +246,13 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         self.assertIn("--cuda-graphs is impossible: several workers share a GPU", refused)
 
     def test_a_run_with_images_on_the_gpu_goes_on_without(self):
-        whole, _ = self.train("resident whole", *ON_CPU, *runs.SMALL)
         output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--max-time", "0.001", *runs.SMALL)
         again = ["train", self.digits, "--output", output, "--resume"]
         self.run_here(*again, "--resident", "off", "--cuda-graphs", "off", "--max-time", "0.001")
         self.run_here(*again, "--execution", "cpu")
-        self.assertEqual(runs.weights(output), runs.weights(whole))
+        self.assertEqual(runs.weights(output), runs.weights(self.on_cpu()))
 
     def test_a_stopped_run_goes_on_on_other_gpus(self):
-        whole, _ = self.train("whole", *ON_CPU, *runs.SMALL)
         output, _ = self.train("part", "--execution", "multi-gpu", "--max-time", "0.001", *runs.SMALL)
         again = ["train", self.digits, "--output", output, "--resume"]
         # Without a word about the place it goes on where it was.
@@ -254,13 +261,12 @@ class Gpus(runs.TestFolders, unittest.TestCase):
             self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "max-time")
         self.assertEqual([len(plan["values"]["devices"]) for plan in runs.of_kind(output, "plan")], [4, 4, 2])
         self.run_here(*again, "--devices", "2", "--workers", "1")
-        self.assertEqual(runs.weights(output), runs.weights(whole))
+        self.assertEqual(runs.weights(output), runs.weights(self.on_cpu()))
 
     def test_a_run_on_named_gpus_goes_on_on_the_cpu(self):
-        whole, _ = self.train("named whole", *ON_CPU, *runs.SMALL)
         output, _ = self.train("named", "--devices", "3,1", "--max-time", "0.001", *runs.SMALL)
         self.run_here("train", self.digits, "--output", output, "--resume", "--execution", "cpu")
-        self.assertEqual(runs.weights(output), runs.weights(whole))
+        self.assertEqual(runs.weights(output), runs.weights(self.on_cpu()))
 
     def test_training_in_tasks_of_a_pool(self):
         """The tests of fit and of custom loops in groups of threads and of processes, whose workers have a GPU
@@ -318,7 +324,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                              data=waves)
 
     def test_scores_are_the_same_on_several(self):
-        run, _ = self.train("model", *ON_CPU, *runs.SMALL)
+        run = self.on_cpu()
         answers = [json.loads(self.run_here("evaluate", run, self.held_out, "--json", *where))
                    for where in (["--execution", "cpu"], *PLACES.values())]
         for answer in answers[1:]:

@@ -80,8 +80,9 @@ class Jobs:
     def wait_for_all(self, seconds=120):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
+            began = time.monotonic()
             jobs = self.list()
             if all(job["state"] in ("ended", "failed", "cancelled") for job in jobs.values()):
                 return jobs
-            time.sleep(0.1)
+            runs.rest(began, shortest=0.1, longest=0.3)
         raise AssertionError(f"not over: {[job for job in self.list().values() if job['state'] in ('queued', 'running')]}")

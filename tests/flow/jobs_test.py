@@ -26,6 +26,10 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
     def train(self, *options, before=()):
         return self.jobs.batch(*before, "--", "train", self.digits, "--validation", self.held_out, *runs.SMALL, *options)
 
+    def has_ended(self, job):
+        """By its file, because a look by a command takes longer than steps of a training."""
+        return (self.jobs.root / job / "result.json").exists()
+
     def test_a_job_outlives_its_terminal(self):
         leader, follower = pty.openpty()
         shell = subprocess.Popen(
@@ -48,7 +52,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         job = self.train("--max-epochs", "6", "--mini-batch-size", "16", "--checkpoint-every", "5",
                          before=("--name", "digits"))
         run = self.jobs.root / job / "run"
-        runs.wait_for(lambda: run.exists() and len(runs.checkpoints(run)) > 0 or self.jobs.show(job)["state"] == "ended")
+        runs.wait_for(lambda: run.exists() and len(runs.checkpoints(run)) > 0 or self.has_ended(job))
         for process in self.jobs.runners():
             os.kill(process, signal.SIGKILL)
         started = json.loads((self.jobs.root / job / "attempt-1/started.json").read_text())
@@ -75,7 +79,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         run = self.jobs.root / job / "run"
         attached = self.jobs.start("job", "attach", job)
         runs.wait_for(lambda: (run / "fold-2").exists() and len(runs.checkpoints(run / "fold-2")) > 0 or
-                      self.jobs.show(job)["state"] == "ended")
+                      self.has_ended(job))
         self.assertGreater(self.jobs.show(job)["progress"], 0.3)
         for process in self.jobs.runners():
             os.kill(process, signal.SIGKILL)
@@ -134,7 +138,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
 
     def test_memory_that_is_short_makes_jobs_wait(self):
         self.jobs.run("queue", "run", "--memory-gb", "4")
-        first = self.jobs.batch("--memory", "3G", "--", "sleep", "1")
+        first = self.jobs.batch("--memory", "3G", "--", "sleep", "2")
         second = self.jobs.batch("--memory", "2G", "--", "true")
         self.jobs.wait_until(first, "running")
         self.assertEqual(self.jobs.show(second)["state"], "queued")

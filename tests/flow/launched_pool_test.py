@@ -2,7 +2,7 @@
 """A program that opens pools, started by launchers: rank 0 is the client, the ranks are its workers. All begin, fail
 and end together.
 
-usage: launched_pool_test.py CUSTOM_LOOP FIT_ON_POOL
+usage: launched_pool_test.py CUSTOM_LOOP FIT_ON_POOL [CLASS...]
 """
 
 import os
@@ -38,7 +38,7 @@ def as_srun(rank, size):
             "SLURM_STEP_TASKS_PER_NODE": str(size), "SLURM_JOB_ID": str(os.getpid())}
 
 
-class LaunchedPool(runs.TestFolders, unittest.TestCase):
+class Launched(runs.TestFolders):
     def start(self, words, environment=None):
         process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True,
@@ -51,6 +51,8 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
         self.assertEqual(process.returncode, status, said)
         return printed, said
 
+
+class LaunchedPool(Launched, unittest.TestCase):
     def launch(self, count, *words, status=0):
         return self.end(self.start([runs.PROGRAM, "run", "-n", count, CUSTOM_LOOP, *words]), status)
 
@@ -93,6 +95,10 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
         said = self.launch(2, self.folder / "nowhere", status=1)[1]
         self.assertEqual(said.count("nowhere"), 2, said)  # by rank 0, and among the launcher's last words of it
 
+
+class LostRank(Launched, unittest.TestCase):
+    """Whose seconds count."""
+
     def begin(self, count):
         """A training that would go on for long, its launcher and its ranks' processes."""
         launcher = self.start([runs.PROGRAM, "run", "-n", count, CUSTOM_LOOP, self.digits, "--epochs", 100000])
@@ -132,4 +138,4 @@ class LaunchedPool(runs.TestFolders, unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -58,6 +58,7 @@ class Packages(unittest.TestCase):
         done(BUILD / "bin/lockstep", "train", cls.digits, "--output", cls.folder / "built", *TRAIN)
         cls.weights = runs.weights(cls.folder / "built")
         cls.wheel = package("wheel", cls.folder / "dist")
+        done(sys.executable, "-m", "venv", cls.folder / "of pip")
 
     def train(self, *program, **options):
         """Trains with a program, whose weights must be the build's."""
@@ -77,10 +78,15 @@ class Packages(unittest.TestCase):
     # -------------------------------------------------------------- the wheel
 
     def environment(self, name):
-        """A fresh virtual environment: its folder, and that of its packages."""
+        """A fresh virtual environment without pip, which would take seconds: its folder, and that of its packages."""
         folder = self.folder / name
-        done(sys.executable, "-m", "venv", folder)
+        done(sys.executable, "-m", "venv", "--without-pip", folder)
         return folder, next(folder.glob("lib/python3*/site-packages"))
+
+    def pip(self, folder, *words, status=0):
+        """What pip prints that works on this environment."""
+        return done(self.folder / "of pip/bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input",
+                    "--python", folder / "bin/python", *words, status=status)
 
     def stand_in(self, site, version):
         """A package torch with the LibTorch of the build."""
@@ -96,9 +102,8 @@ class Packages(unittest.TestCase):
     def test_wheel(self):
         wanted = tree.Build(BUILD).torch_version
         folder, site = self.environment("an environment")
-        pip = [folder / "bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input"]
         self.stand_in(site, wanted)
-        done(*pip, "install", "--no-index", self.wheel)
+        self.pip(folder, "install", "--no-index", self.wheel)
         lockstep = folder / "bin/lockstep"
         self.assertRegex(done(lockstep, "--version"), r"^lockstep \d+\.\d+\.\d+")
         self.assertEqual(done(folder / "bin/python", "-m", "lockstep", "--version"), done(lockstep, "--version"))
@@ -118,7 +123,7 @@ class Packages(unittest.TestCase):
         shutil.rmtree(site / "torch")
         self.assertIn("this Python has no torch", done(lockstep, "--version", status=1))
 
-        done(*pip, "uninstall", "--yes", "lockstep")
+        self.pip(folder, "uninstall", "--yes", "lockstep")
         self.assertEqual([path.name for path in [*site.iterdir(), *(folder / "bin").iterdir()]
                           if path.name.startswith("lockstep")], [])
 
@@ -129,15 +134,12 @@ class Packages(unittest.TestCase):
             return
         folder, site = self.environment("peers")
         (site / "peers.pth").write_text(f"{peers}\n")
-        pip = [folder / "bin/python", "-m", "pip", "--disable-pip-version-check"]
-        done(*pip, "uninstall", "--yes", "setuptools")  # an environment's own is too old for torch
-        done(*pip, "install", "--no-index", self.wheel)
+        self.pip(folder, "install", "--no-index", self.wheel)
         self.train(folder / "bin/lockstep", env={"HOME": str(self.folder)})
 
     def test_a_torch_that_is_missing_is_required(self):
         folder, _ = self.environment("empty")
-        said = done(folder / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--no-index",
-                    self.wheel, status=1)
+        said = self.pip(folder, "install", "--no-index", self.wheel, status=1)
         self.assertIn(f"torch=={tree.Build(BUILD).torch_version}", said)
 
     def test_equal_wheels(self):

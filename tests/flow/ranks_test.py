@@ -116,7 +116,7 @@ class Ranks(runs.TestFolders, unittest.TestCase):
 
     def test_resume_with_other_ranks(self):
         output = self.folder / "resumed"
-        long = [*OPTIONS, "--max-epochs", "60", "--checkpoint-every", "7"]
+        long = [*OPTIONS, "--max-epochs", "40", "--checkpoint-every", "7"]
         runs.train(self.digits, self.folder / "long", "--validation", self.held_out, *long)
         process = subprocess.Popen(runs.command("run", "-n", 3, runs.PROGRAM, "train", self.digits, "--output", output,
                                                 "--validation", self.held_out, *long),

@@ -122,13 +122,22 @@ def events(output):
             if line.endswith("\n")]
 
 
+def rest(began, shortest, longest):
+    """Between two looks at something, of which the last one began then: four times as long as the look took. Looks that
+    start programs or read long logs would otherwise take a core from what is waited for."""
+    time.sleep(max(shortest, min(longest, 4 * (time.monotonic() - began))))
+
+
 def wait_for(condition, seconds=60):
     """Waits until the condition holds; fails after so many seconds."""
     end = time.monotonic() + seconds
-    while not condition():
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
         if time.monotonic() > end:
             raise AssertionError("waited in vain")
-        time.sleep(0.005)
+        rest(began, shortest=0.005, longest=0.25)
 
 
 def steps_done(output):

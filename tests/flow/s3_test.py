@@ -78,11 +78,12 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.run_here("copy", "s3://photos/digits", self.folder / "digits.tar.gz")
         self.assertEqual(self.train(self.folder / "digits.tar.gz", "tar", "--validation", self.held_out), expected)
 
-    def trained_alike(self, folder, names, options):
-        """Trains on what the names say below a folder, and on the same on the server and in archives; all give these
-        weights."""
+    def trained_alike(self, folder, names, options, archive, more):
+        """Trains on what the names say below a folder, and on the same on the server and in an archive of this kind, or
+        also of more kinds; all give these weights."""
         found = {}
-        for place in (folder, f"s3://photos/{folder.name}", f"{folder}.tar", f"{folder}.tar.gz"):
+        archives = [f"{folder}{end}" for end in runs.some([archive], [more])]
+        for place in (folder, f"s3://photos/{folder.name}", *archives):
             if place != folder:
                 self.run_here("copy", folder, place)
             for name in names:
@@ -95,13 +96,13 @@ class S3(runs.TestFolders, unittest.TestCase):
     def test_other_kinds_of_data_give_the_weights_of_their_folder(self):
         idx.write_idx(self.digits, self.folder / "idx")
         from_idx = self.trained_alike(self.folder / "idx", ["", "/train-images-idx3-ubyte.gz"],
-                                      [*FAST, "--validation", self.held_out])
+                                      [*FAST, "--validation", self.held_out], ".tar.gz", ".tar")
         self.assertEqual(from_idx, self.from_disk(), "the same images in the same order")
         options = ["--mini-batch-size", "16", "--max-epochs", "2", "--patience", "0"]
         sequences.write_ts(self.folder / "waves" / "waves.ts", 60, seed=1)
-        self.trained_alike(self.folder / "waves", ["/waves.ts"], options)
+        self.trained_alike(self.folder / "waves", ["/waves.ts"], options, ".tar", ".tar.gz")
         sequences.write_csv(self.folder / "csv", 60, seed=1)
-        self.trained_alike(self.folder / "csv", [""], options)
+        self.trained_alike(self.folder / "csv", [""], options, ".tar.gz", ".tar")
 
     def test_a_place_is_listed_once(self):
         idx.write_idx(self.held_out, self.folder / "once")
@@ -161,9 +162,8 @@ class S3(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.train(source, "changed-cached", *options, **own), expected)
 
     def test_what_every_epoch_would_fetch_is_fetched_once(self):
-        source, own = "s3://photos/kept", {"XDG_CACHE_HOME": str(self.folder / "made")}
+        source, own = "s3://photos/digits", {"XDG_CACHE_HOME": str(self.folder / "made")}
         options = ["--validation", self.held_out, "--memory-share", "0"]
-        self.run_here("copy", self.digits, source)
         with Between(self.server) as way:
             self.assertIn("training makes one",
                           self.run_here("plan", source, *FAST, *options, AWS_ENDPOINT_URL=way.endpoint, **own))

@@ -144,10 +144,13 @@ class Cluster(machines.Machines):
 
     def wait(self, what, there):
         end = time.monotonic() + SECONDS_TO_START
-        while not there():
+        while True:
+            began = time.monotonic()
+            if there():
+                return
             if time.monotonic() > end:
                 raise OSError(f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{self.logs()}")
-            time.sleep(0.2)
+            runs.rest(began, shortest=0.2, longest=0.5)
 
     def logs(self):
         """The ends of what its daemons say, for messages."""

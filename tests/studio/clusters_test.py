@@ -131,7 +131,7 @@ class Clusters(browser.Studio, unittest.TestCase):
 
     def test_pages_are_readable_narrow_and_dark(self):
         try:
-            for scheme, width in (("light", 1280), ("dark", 390)):
+            for scheme, width in browser.LOOKS:
                 type(self).page = self.browser.open(self.server, width=width, scheme=scheme)
                 for path, selector in (("/clusters", "tbody tr"), ("/cluster/local", "tbody tr")):
                     self.browser.show(self.server, path, selector)

@@ -30,8 +30,9 @@ class Designer(browser.Studio, unittest.TestCase):
 
     def edges(self):
         """{(from, to): the shape written on it}"""
-        return {tuple(edge.get_attribute("data-edge").split("\n")): edge.locator("text").text_content() if edge.locator("text").count() else ""
-                for edge in self.page.locator("[data-edge]").all()}
+        found = self.page.locator("[data-edge]").evaluate_all(
+            "edges => edges.map(edge => [edge.dataset.edge, edge.querySelector('text')?.textContent ?? ''])")
+        return {tuple(ends.split("\n")): shape for ends, shape in found}
 
     def settled_edges(self):
         """Those that a second look finds again: shapes are written later than lines are drawn."""
@@ -309,16 +310,15 @@ class Designer(browser.Studio, unittest.TestCase):
         self.assertIn(("maxpool", "layer1.0.conv1"), self.edges())
 
     def test_axe_finds_nothing(self):
-        for scheme in ("light", "dark"):
-            for width in (1280, 390):
-                self.page = self.browser.open(self.server, width=width, scheme=scheme)
-                self.browser.show(self.server, "/designer", ".palette button")
-                self.page.select_option("select[aria-label^=Start]", "digits_cnn")
-                self.page.wait_for_selector("text=Ready to train")
-                self.assertEqual(self.browser.axe_findings(), [], f"{width} pixels, {scheme}")
-                self.page.click("button:text-is('Train…')")
-                self.page.wait_for_selector("#train-max-epochs")
-                self.assertEqual(self.browser.axe_findings(), [], f"the dialog, {width} pixels, {scheme}")
+        for scheme, width in browser.LOOKS:
+            self.page = self.browser.open(self.server, width=width, scheme=scheme)
+            self.browser.show(self.server, "/designer", ".palette button")
+            self.page.select_option("select[aria-label^=Start]", "digits_cnn")
+            self.page.wait_for_selector("text=Ready to train")
+            self.assertEqual(self.browser.axe_findings(), [], f"{width} pixels, {scheme}")
+            self.page.click("button:text-is('Train…')")
+            self.page.wait_for_selector("#train-max-epochs")
+            self.assertEqual(self.browser.axe_findings(), [], f"the dialog, {width} pixels, {scheme}")
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ class Experiments(browser.Studio, unittest.TestCase):
     def check_every_width_and_scheme(self):
         place = self.page.url.split("#!")[1]
         try:
-            for scheme, width in (("light", 1280), ("dark", 390)):
+            for scheme, width in browser.LOOKS:
                 type(self).page = self.browser.open(self.server, width=width, scheme=scheme)
                 for path, selector in (("/experiments", "tbody tr"), (place, "path.trial")):
                     self.browser.show(self.server, path, selector)

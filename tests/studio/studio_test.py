@@ -149,14 +149,13 @@ class StudioPages(browser.Studio, unittest.TestCase):
         places = [("/runs", "tbody tr"), ("/run/" + self.ids["calm"], "figure.chart"),
                   (f"/compare/{self.ids['calm']},{self.ids['spike']}", "table.side")]
         try:
-            for scheme in ("light", "dark"):
-                for width in (1280, 390):
-                    self.page = self.browser.open(self.server, width=width, scheme=scheme)
-                    for place, selector in places:
-                        self.browser.show(self.server, place, selector)
-                        self.assertEqual(self.browser.axe_findings(), [], f"{place}, {width} pixels, {scheme}")
-                        self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0,
-                                             f"{place} at {width} pixels")
+            for scheme, width in browser.LOOKS:
+                self.page = self.browser.open(self.server, width=width, scheme=scheme)
+                for place, selector in places:
+                    self.browser.show(self.server, place, selector)
+                    self.assertEqual(self.browser.axe_findings(), [], f"{place}, {width} pixels, {scheme}")
+                    self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth - innerWidth"), 0,
+                                         f"{place} at {width} pixels")
         finally:
             type(self).page = self.browser.open(self.server)
 

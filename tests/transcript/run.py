@@ -16,12 +16,12 @@ line, and for any lines on a line of its own. [N] is the exit status, 0 when it 
 WORDS` skips the rest, loudly, when the command fails; the words say how to make it succeed. Shell functions for
 commands: see PRELUDE. """
 
+import collections
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 
 IMAGES_PER_CLASS = 20
@@ -78,16 +78,15 @@ def pattern_of(lines):
 
 def unpack_digits(archive, folder):
     """The first images of each class, in the archive's order."""
-    counts = {}
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            label = pathlib.PurePosixPath(member.name).parent.name
-            if member.isfile() and member.name.endswith(".png"):
-                counts[label] = counts.get(label, 0) + 1
-                if counts[label] <= IMAGES_PER_CLASS:
-                    target = folder / "digits" / label / pathlib.PurePosixPath(member.name).name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(tar.extractfile(member).read())
+    taken = collections.defaultdict(list)  # tar reads their names ten times as fast as Python's tarfile
+    for name in subprocess.check_output(["tar", "-tzf", archive], text=True).splitlines():
+        label = pathlib.PurePosixPath(name).parent.name
+        if name.endswith(".png") and len(taken[label]) < IMAGES_PER_CLASS:
+            taken[label].append(name)
+    names = "\n".join(name for of_class in taken.values() for name in of_class)
+    (folder / "digits").mkdir()
+    subprocess.run(["tar", "-xzf", archive, "-C", folder / "digits", "--transform", r"s,.*/\([^/]*/[^/]*\)$,\1,",
+                    "--no-same-owner", "--touch", "--files-from", "-"], input=names, text=True, check=True)
 
 
 def environment(program, home):
