@@ -218,12 +218,13 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertEqual(len([name for name in names if name.endswith((" 0", " 1", " 2"))]), 3, names)
 
     def test_secrets_are_in_no_file(self):
+        """Also one that its name does not give away."""
         secret = "s3cr3t-of-this-test"
-        self.profile("sealed", "--secrets", "OUR_KEY")
+        self.profile("sealed", "--secrets", "OUR_PLACE")
         text = self.lockstep("batch", "--profile", "sealed", "--", "true", status=2)
-        self.assertIn("the secret OUR_KEY of the profile \"sealed\" is not in the environment", text)
-        printed = self.lockstep("batch", "--profile", "sealed", "--", "sh", "-c", "echo ${#OUR_KEY} letters",
-                                environment={"OUR_KEY": secret})
+        self.assertIn("the secret OUR_PLACE of the profile \"sealed\" is not in the environment", text)
+        printed = self.lockstep("batch", "--profile", "sealed", "--", "sh", "-c", "echo ${#OUR_PLACE} letters",
+                                environment={"OUR_PLACE": secret})
         job = printed.split()[1]
         self.lockstep("job", "wait", job)
         self.assertIn(f"{len(secret)} letters", self.lockstep("job", "diary", job))

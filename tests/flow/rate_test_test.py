@@ -92,6 +92,17 @@ class Tries(runs.TestFolders, unittest.TestCase):
         self.assertEqual(len(runs.of_kind(output, "validation")), 1)
         self.assertTrue((output / "model.safetensors").exists())
 
+    def test_a_few_mini_batches_of_data_that_are_split(self):
+        for name, few in (("split-tried", ["--fast-dev-run"]), ("split-few", ["--limit-batches", "1", "--max-steps", "2"])):
+            output = self.folder / name
+            runs.train(self.digits, output, "--mini-batch-size", "16", *few)
+            self.assertEqual(len(runs.of_kind(output, "validation")), 1 if few[0] == "--fast-dev-run" else 2)
+
+    def test_a_report_of_folds_is_refused(self):
+        printed = runs.train(self.digits, self.folder / "folds", "--validation-folds", "2", "--report", status=2)
+        self.assertIn("lockstep report RUN/fold-1", printed)
+        self.assertFalse((self.folder / "folds").exists())
+
     def test_anomalies_are_named_and_looking_for_them_changes_nothing(self):
         usual, watched, broken = (self.folder / name for name in ("usual", "watched", "broken"))
         runs.train(self.digits, usual, *runs.SMALL, "--max-steps", 4)

@@ -180,8 +180,6 @@ class List(Folders):
 
         self.assertEqual(names("--sort", "accuracy", "--filter", "state=ended"), ["run-0", "run-2", "run-1"])
         self.assertEqual(names("--sort", "accuracy", "--limit", 1), ["run-1"])
-        self.assertRegex(runs.run("runs", self.root, "--filter", "state=ended", "--limit", 2),
-                         r"\n2 of 3 runs: 2 ended; .*; --limit 0 shows all\n$")
         self.assertEqual(names("--sort", "run", "--filter", "network=lenet state=ended"), ["run-0", "run-2"])
         self.assertEqual(names("--filter", "memory"), ["broken"])
         self.assertEqual(names("--filter", "state=fail"), [])

@@ -131,7 +131,8 @@ class Experiments(browser.Studio, unittest.TestCase):
         self.page.check("input[aria-label='Pick trial 0']")
         self.page.check("input[aria-label='Pick trial 4']")
         self.page.wait_for_selector("figure.chart .legend >> text=trial 4")
-        self.assertEqual(self.page.locator("figure.chart").first.locator(".legend li").count(), 2)
+        # Each trial's curve comes with an answer of its own.
+        self.page.wait_for_function("() => document.querySelector('figure.chart').querySelectorAll('.legend li').length === 2")
 
     def check_changes(self, folder):
         self.page.click("button[aria-label='Note on trial 2']")

@@ -170,7 +170,9 @@ Batch batch_of(const Call& call) {
   for (const std::string& pattern : choice.fetch) jobs::check_pattern(pattern);
   batch.spec.fetch = choice.fetch;
   batch.spec.after = cluster::jobs_before(batch.root, choice.after, profile.scheduler);
-  batch.surroundings = jobs::surroundings_here(choice.secrets);
+  std::vector<std::string> secrets = choice.secrets;
+  secrets.insert(secrets.end(), profile.secrets.begin(), profile.secrets.end());
+  batch.surroundings = jobs::surroundings_here(secrets);
   batch.spec.secrets = batch.surroundings.secrets;
   return batch;
 }

@@ -371,11 +371,12 @@ int run_relay(const Call&, Console& console) {
   for (size_t i = 0; i < std::min(message.files.size(), message.sizes.size()); ++i) {
     const fs::path file = folder / fs::path(message.files[i]).filename();
     make_folders(folder);
+    ::chmod(folder.c_str(), 0700);
     const auto size = static_cast<size_t>(message.sizes[i]);
     if (place + size > text.size())
       throw Error(ErrorCode::corrupt_data, "what was relayed ends in the middle of a file", "try again");
     write_file_atomic(file, std::string_view(text).substr(place, size));
-    ::chmod(file.c_str(), 0755);
+    ::chmod(file.c_str(), 0700);
     place += size;
   }
   std::vector<std::string> words{"lockstep"};

@@ -92,7 +92,9 @@ int run_run(const Call& call, Console& console) {
   const LauncherSignals signals;
   HostProgram asked;
   if (!settings.hosts.empty()) asked = on_hosts(settings, program);
-  asked.run_folder = trains ? command.output : "";
+  // Absolute: programs on hosts look for it before they enter this folder.
+  asked.run_folder =
+      trains && !command.output.empty() ? std::filesystem::absolute(command.output).string() : "";
   while (true) {
     const RanksEnd end =
         settings.hosts.empty() ? run_here(program, asked.run_folder, console) : run_on_hosts(asked, console);

@@ -91,6 +91,9 @@ int train_and_tell(const Call& call, const train::TrainingRequest& request, cons
                    const launch::StopSignals& signals, Console& console) {
   try {
     const bool has_folds = is_cross_validation(options);
+    if (has_folds && settings_of<ReportSwitch>(call).report)
+      throw Error(ErrorCode::invalid_option, "--report is of one run, and --validation-folds makes several",
+                  "leave it out; then lockstep report RUN/fold-1 writes that of the first part");
     const train::Result result =
         has_folds ? train_folds(request, options, console) : train::fit(request, options);
     if (!request.console)

@@ -89,10 +89,11 @@ class Slurm : public Scheduler {
       end = run_command(words, {.input = script, .environment = {std::string(jobs::kShownAs) + "="}});
       const std::string id = id_in(end.output);
       if (end.status == 0 && !id.empty()) return accepted(id, submission);
-      if (!is_lost_answer(end)) break;
+      if (end.status != 0 && !is_lost_answer(end)) break;
       // Slurm may have taken the job although its answer was lost: a second try would make a second job.
       const std::string found = find_by_name(submission.name);
       if (!found.empty()) return accepted(found, submission);
+      if (end.status == 0) break;
     }
     throw slurm_error("Slurm did not take the job " + quote(submission.name), end);
   }

@@ -13,6 +13,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/nodes.h"
+#include "lockstep/cluster/submitted_job.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -159,6 +160,42 @@ TEST_F(SlurmCommands, AJobThatSlurmTookAlthoughItsAnswerWasLostIsNotSubmittedTwi
   program("squeue", "echo 41\n");
   EXPECT_EQ(make_slurm({}, {})->submit(submission()), std::vector<std::string>{"41"});
   EXPECT_EQ(calls("sbatch"), 1U);
+}
+
+// A site's own sbatch may greet.
+TEST_F(SlurmCommands, AJobWhoseNumberCannotBeReadIsLookedFor) {
+  program("sbatch", "cat > /dev/null; echo Welcome\n");
+  program("squeue", "echo 41\n");
+  EXPECT_EQ(make_slurm({}, {})->submit(submission()), std::vector<std::string>{"41"});
+  program("squeue", "true\n");
+  EXPECT_THROW(make_slurm({}, {})->submit(submission()), Error);
+  EXPECT_EQ(calls("sbatch"), 2U);
+}
+
+TEST_F(SlurmCommands, WithoutACacheAJobIsSubmittedAndSeen) {
+  ::setenv("LOCKSTEP_CACHE", "/proc/no/folder", 1);
+  program("sbatch", "cat > /dev/null; echo 12\n");
+  program("squeue", "echo '12|RUNNING|None|node1|one'\n");
+  const auto slurm = make_slurm({}, {});
+  EXPECT_EQ(slurm->submit(submission()), std::vector<std::string>{"12"});
+  EXPECT_EQ(slurm->states({"12"})[0].phase, Phase::running);
+}
+
+TEST_F(SlurmCommands, TrainingsAndProgramsAreDifferentArrays) {
+  program("sbatch", "cat > /dev/null; echo \"$@\" >> " + (folder_ / "words").string() + "; echo 12\n");
+  std::vector<jobs::JobPaths> made;
+  for (const char* word : {"/bin/true", "train", "train", "/bin/true"}) {
+    jobs::JobSpec spec{.name = "one", .command = {word}, .scheduler = "slurm"};
+    if (spec.command.front() == "train") spec.run_folder = "run";
+    made.push_back(jobs::make_job(folder_ / "jobs", spec, [](const jobs::JobPaths&) {}));
+  }
+  submit_jobs(made, {.profile = {.scheduler = "slurm", .program = "lockstep"}});
+  const std::vector<std::string> words = split(read_file(folder_ / "words"), '\n');
+  ASSERT_GE(words.size(), 2U);
+  EXPECT_THAT(words[0], AllOf(HasSubstr("--requeue"), HasSubstr("--array=0-1")));
+  EXPECT_THAT(words[1], AllOf(HasSubstr("--no-requeue"), HasSubstr("--array=0-1")));
+  for (const jobs::JobPaths& job : made)
+    EXPECT_EQ(submitted_id(job, jobs::read_spec(job)).substr(0, 3), "12_");
 }
 
 TEST_F(SlurmCommands, ARefusalIsToldAtOnce) {

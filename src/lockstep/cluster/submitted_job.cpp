@@ -92,7 +92,10 @@ std::vector<std::string> jobs_before(const fs::path& root, const std::vector<std
   return ids;
 }
 
-void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {
+namespace {
+
+// Jobs that Slurm may start again all, or none of them: an array has one rule.
+void submit_alike(const std::vector<JobPaths>& jobs, const Place& place) {
   const JobSpec spec = jobs::read_spec(jobs.front());
   Submission submission{.name = "lockstep-" + jobs.front().id() + "-" + random_hex(4),
                         .command = {place.profile.program, place.profile.scheduler + "-attempt"},
@@ -112,6 +115,17 @@ void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {
   for (size_t i = 0; i < jobs.size(); ++i) {
     submitted[i].id = ids[i];
     if (!is_local) write_submission(jobs[i], submitted[i]);
+  }
+}
+
+}  // namespace
+
+void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {
+  std::vector<JobPaths> again, once;
+  for (const JobPaths& job : jobs)
+    (jobs::may_start_again(jobs::read_spec(job)) ? again : once).push_back(job);
+  for (const std::vector<JobPaths>* alike : {&again, &once}) {
+    if (!alike->empty()) submit_alike(*alike, place);
   }
 }
 

@@ -28,7 +28,9 @@ std::map<int64_t, int64_t> replaced_from(const std::vector<Event>& events) {
   for (const Event& event : events) {
     if (!is_of_rank(event.writer)) continue;
     first_step.try_emplace(event.attempt, std::numeric_limits<int64_t>::max());
-    if (event.kind == "step") first_step[event.attempt] = std::min(first_step[event.attempt], event.step);
+    // Where epochs are long, the first step is not among those that are logged.
+    if (event.kind == "step" || event.kind == "first_step")
+      first_step[event.attempt] = std::min(first_step[event.attempt], event.step);
   }
   std::map<int64_t, int64_t> limits;
   int64_t limit = std::numeric_limits<int64_t>::max();

@@ -146,6 +146,19 @@ TEST_F(EventLogTest, LaterAttemptReplacesTheStepsItMadeAgain) {
                                                 std::pair(4, 2), std::pair(5, 2)));
 }
 
+// Of long epochs only some steps are logged.
+TEST_F(EventLogTest, AnAttemptReplacesFromItsFirstStepOn) {
+  write_steps(0, 0, 1, 5);
+  {
+    EventLog log(run_, 0, 1);
+    Event first{.step = 3, .kind = "first_step"}, logged{.step = 5, .kind = "step"};
+    log.write(first);
+    log.write(logged);
+  }
+  EXPECT_THAT(steps_and_attempts(),
+              ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 1), std::pair(5, 1)));
+}
+
 TEST_F(EventLogTest, AnAttemptWithoutStepsReplacesNothing) {
   write_steps(0, 0, 1, 2);
   {

@@ -192,8 +192,9 @@ RunSummary summary_of(const std::filesystem::path& run_folder) {
   summary.network = network_of_manifest(run_folder);
   take_beginning(ends, summary);
   take_end(ends, summary);
-  if (const auto result = read_result(run_folder); result && summary.state && is_final(*summary.state))
-    take_result(*result, summary);
+  // A result beside a failed attempt is of an earlier one.
+  const bool has_own_result = summary.state && is_final(*summary.state) && *summary.state != RunState::failed;
+  if (const auto result = read_result(run_folder); result && has_own_result) take_result(*result, summary);
   summary.last_sign = last_sign_of(run_folder);
   if (!summary.seconds) summary.seconds = seconds_logged(ends);
   return summary;

@@ -69,6 +69,14 @@ TEST_F(SummaryTest, AResumedRunHasTheValidationsOfItsEarlierAttempts) {
   EXPECT_EQ(summary.started, 1000);
 }
 
+TEST_F(SummaryTest, AFailedAttemptHasNoResultOfAnEarlierOne) {
+  test::write_ended_run(run_, 0.875);
+  write_status(run_, test::status_with(RunState::failed));
+  const RunSummary summary = summary_of(run_);
+  EXPECT_EQ(summary.state, RunState::failed);
+  EXPECT_EQ(summary.accuracy, 0.5);  // that of the log
+}
+
 TEST_F(SummaryTest, DamagedFilesDoNotEndTheList) {
   std::string junk(5000, '\0');
   for (size_t i = 0; i < junk.size(); ++i) junk[i] = static_cast<char>(i * 37 + i / 7);

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/requests.h"
@@ -28,18 +29,11 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPoll = std::chrono::milliseconds(5);
-constexpr auto kSharedPoll = std::chrono::milliseconds(50);
-constexpr auto kRequestPoll = std::chrono::milliseconds(200);
-constexpr auto kMostTimeToSave = std::chrono::seconds(60);
-constexpr auto kAskAgain = std::chrono::milliseconds(500);
-constexpr auto kMoveInterval = std::chrono::seconds(1);
+using namespace std::chrono_literals;
+constexpr auto kPoll = 5ms, kSharedPoll = 50ms, kRequestPoll = 200ms, kAskAgain = 500ms;
+constexpr auto kMostTimeToSave = 60s, kMoveInterval = 1s;
 constexpr double kWorthMoving =
     10;  // seconds that a trial still takes; to stop and go on takes about half of one
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Engine {
  public:
@@ -280,19 +274,13 @@ class Engine {
     stop_again();
     for (const SweepRequest& asked : requests_in(paths_)) {
       if (asked.what == "stop" && !asked.trial) stops_ = true;
-      const bool is_mine = asked.trial && (!options_.shared || is_running(*asked.trial));
+      const bool is_mine = asked.trial && (!options_.shared || places_.is_running(*asked.trial));
       if (!is_mine) continue;  // all programs see that the sweep is to stop
       std::error_code none;
       fs::remove(asked.file, none);
       if (asked.what == "stop") stop_trial(*asked.trial);
       if (asked.what == "restart") restart(*asked.trial);
     }
-  }
-
-  bool is_running(int64_t trial) const {
-    const auto& running = places_.running();
-    return std::any_of(running.begin(), running.end(),
-                       [&](const auto& one) { return one.first.trial == trial; });
   }
 
   // The search is asked again from its start, as after a kill.

@@ -46,10 +46,21 @@ std::string ask_squeue() {
 
 // Holds a lock file, so that of several programs one asks and the others read its answer.
 Descriptor lock_beside(const fs::path& file) {
-  make_folders(file.parent_path());
+  std::error_code none;
+  fs::create_directories(file.parent_path(), none);
   Descriptor lock(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (lock) ::flock(lock.get(), LOCK_EX);
   return lock;
+}
+
+// Without it, for instance on a full disk, every program asks.
+void share(const fs::path& file, const std::string& text) {
+  try {
+    write_file_atomic(file, text);
+  } catch (const Error&) {
+    std::error_code none;
+    fs::remove(file, none);
+  }
 }
 
 // The answer that is shared, if it is young enough. Its first line is the time.
@@ -110,7 +121,7 @@ std::map<std::string, QueueLine> shared_queue() {
   const Descriptor lock = lock_beside(file);
   if (const auto answer = young_answer(file)) return read_queue(*answer);
   const std::string answer = ask_squeue();
-  write_file_atomic(file, fixed(now_seconds(), 3) + "\n" + answer);
+  share(file, fixed(now_seconds(), 3) + "\n" + answer);
   return read_queue(answer);
 }
 
@@ -120,7 +131,7 @@ void add_to_shared_queue(const std::string& id, const std::string& name) {
   const Descriptor lock = lock_beside(file);
   std::error_code none;
   if (!fs::exists(file, none)) return;
-  write_file_atomic(file, read_file(file, kMostQueueBytes) + id + "|PENDING|None||" + name + "\n");
+  share(file, read_file(file, kMostQueueBytes) + id + "|PENDING|None||" + name + "\n");
 }
 
 void forget_shared_queue() {

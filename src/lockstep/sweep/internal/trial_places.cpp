@@ -49,6 +49,11 @@ std::vector<EndedTrial> TrialPlaces::take_ended() {
   return list;
 }
 
+bool TrialPlaces::is_running(int64_t trial) const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](const auto& one) { return one.first.trial == trial; });
+}
+
 int64_t TrialPlaces::workers() const {
   int64_t workers = 0;
   for (const auto& [segment, trial] : running_) workers += trial.workers;

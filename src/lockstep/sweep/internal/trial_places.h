@@ -34,6 +34,7 @@ class TrialPlaces {
   /// alone: as a process of its own, whatever the sweep asks for.
   void start(const TrialStart& trial, bool alone);
   const std::map<Segment, RunningTrial>& running() const { return running_; }
+  bool is_running(int64_t trial) const;
   int64_t workers() const;  ///< of the running trials
   std::vector<EndedTrial> take_ended();
 

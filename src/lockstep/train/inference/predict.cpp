@@ -64,7 +64,13 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   Model model = untrained_model_of_run(run_folder, own);
   model.weights = weights == "best" ? paths.best_weights() : paths.weights();
   if (std::filesystem::exists(model.weights)) return model;
-  const std::string data = record::summary_of(run_folder).data;
+  const record::RunSummary summary = record::summary_of(run_folder);
+  const std::string& data = summary.data;
+  if (weights == "best" && summary.state == record::RunState::ended)
+    throw Error(ErrorCode::not_found,
+                "the run in \"" + run_folder.string() +
+                    "\" is over and has no best weights: no validation had a finite loss",
+                "use --weights last");
   const bool has_best = weights != "best" && std::filesystem::exists(paths.best_weights());
   throw Error(
       ErrorCode::not_found,

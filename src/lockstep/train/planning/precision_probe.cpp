@@ -41,6 +41,7 @@ class Trial {
     plan.length.patience = 0;
     plan.length.max_time = 0;
     plan.length.pause_after_step = 0;
+    plan.update.rate_test_steps = 0;
     // Not worth their preparation for a few steps.
     plan.network.keep_features = plan.machine.resident = plan.machine.cuda_graphs = false;
     if (plan.machine.device != "cpu") plan.machine.workers = workers_;

@@ -48,6 +48,7 @@ void limit_samples(Datasets& sets, double limit, int64_t mini_batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(kept));
     for (int64_t i = 0; i < kept; ++i) indices[static_cast<size_t>(i)] = part_of(all, kept, i).begin;
     *set = set->subset(std::move(indices));
+    if (set != &sets.test) sets.whole = {};  // of which it is a direct part no more
   }
 }
 

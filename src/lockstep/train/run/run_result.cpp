@@ -16,7 +16,7 @@ Result result_at(const RunState& state, EndReason reason, const record::RunPaths
   const bool validated = state.validation_accuracy >= 0;
   return {.reason = reason,
           .accuracy = validated ? state.validation_accuracy : kNoResult,
-          .best_accuracy = validated ? state.best_accuracy : kNoResult,
+          .best_accuracy = state.best_accuracy >= 0 ? state.best_accuracy : kNoResult,
           .test_accuracy = state.test_accuracy >= 0 ? state.test_accuracy : kNoResult,
           .loss = validated ? state.validation_loss : kNoResult,
           .steps = state.step,
@@ -31,7 +31,7 @@ record::End end_of(const RunState& state, const std::string& reason, const StepP
   if (state.validation_accuracy >= 0) {
     end.accuracy = state.validation_accuracy;
     end.loss = state.validation_loss;
-    end.best_accuracy = state.best_accuracy;
+    if (state.best_accuracy >= 0) end.best_accuracy = state.best_accuracy;
   }
   if (state.test_accuracy >= 0) {
     end.test_accuracy = state.test_accuracy;
