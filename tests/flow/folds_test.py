@@ -78,6 +78,20 @@ class Folds(runs.TestFolders, unittest.TestCase):
         self.assertEqual(weights(killed), weights(self.whole))
         self.assertIn("mean", json.loads((killed / "folds.json").read_text())["accuracy"])
 
+    def test_what_max_time_ends_has_a_score_and_goes_on_only_with_more_time(self):
+        output, limited = self.folder / "limited", ["--max-time", "0.001"]
+        runs.train(self.digits, output, *OPTIONS, *limited)
+        first = json.loads((output / "folds.json").read_text())
+        self.assertEqual([run["reason"] for run in first["folds"]], ["max-time"] * FOLDS)
+        self.assertIsNotNone(first["accuracy"]["mean"])
+        kept = weights(output)
+        for launcher in ((), ("run", "-n", 2, runs.PROGRAM)):
+            runs.run(*launcher, "train", self.digits, "--output", output, "--resume", *limited)
+            self.assertEqual(json.loads((output / "folds.json").read_text())["folds"], first["folds"])
+        self.assertEqual(weights(output), kept)
+        runs.run("train", self.digits, "--output", output, "--resume")
+        self.assertEqual(weights(output), weights(self.whole))
+
     def test_what_cannot_be_is_refused(self):
         for words, reason in ((["--validation-folds", 1], "two or more"), (["--fold", 2], "two or more"),
                               (["--validation-folds", 3, "--fold", 4], "from 1 to K"),

@@ -187,6 +187,16 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.jobs.run("job", "delete", once), f"job {once}: deleted\n")
         self.assertNotIn(once, self.jobs.list())
 
+    def test_cancel_ends_what_a_killed_attempt_has_left(self):
+        job = self.jobs.batch("--", "sh", "-c", "sleep 600 & wait")
+        runs.wait_for(lambda: (self.jobs.root / job / "attempt-1/started.json").exists())
+        started = json.loads((self.jobs.root / job / "attempt-1/started.json").read_text())
+        for process in ("runner", "command"):
+            os.kill(started[process]["process"], signal.SIGKILL)
+        self.assertEqual(self.jobs.show(job)["state"], "running")  # the sleep holds its lock
+        self.jobs.run("job", "cancel", job)
+        self.assertEqual(self.jobs.show(job)["state"], "cancelled")
+
     def test_ranks_in_the_diary(self):
         job = self.jobs.batch("--workers", "2", "--", "run", "-n", "2", "sh", "-c", "echo I am $RANK")
         self.jobs.run("job", "wait", job)
@@ -239,6 +249,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         content = json.loads(started.read_text())
         content["command"]["boot"] = content["runner"]["boot"] = "another"
         started.write_text(json.dumps(content))
+        (self.jobs.root / job / "result.json").touch()  # a name without its content
         self.jobs.run("queue", "run")
         jobs = self.jobs.wait_for_all()
         self.assertEqual((jobs[job]["state"], jobs[job]["attempt"]), ("ended", 2))

@@ -75,6 +75,35 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 "0.1", "--timing", "--verbose", "--execution", "cpu"]
         runs.train(self.digits, output, "--resume", *free)
 
+    def test_data_named_from_another_folder(self):
+        output, here = self.folder / "elsewhere", self.folder / "elsewhere data"
+        here.mkdir()
+        for name, data in (("images", self.digits), ("held out", self.held_out)):
+            (here / name).symlink_to(data)
+        options = ["--validation", "held out", "--test", "held out", *runs.SMALL]
+        runs.run("train", "images", "--output", output, *options, "--max-time", "0.001", folder=here)
+        for folder, data in ((self.folder, self.digits), (here, "images")):
+            runs.run("train", data, "--output", output, "--resume", "--max-time", "0.001", folder=folder)
+        self.assertIn("held-out", runs.run("evaluate", output, folder=self.folder))
+
+    def test_what_max_time_ends_is_validated(self):
+        output = self.stopped("validated")
+        validation, = runs.of_kind(output, "validation")
+        self.assertEqual((validation["step"], validation["values"]["samples"]), (1, 60))
+        self.assertEqual(json.loads((output / "result.json").read_text())["accuracy"], validation["values"]["accuracy"])
+        self.assertEqual(runs.sha256(output / "best.safetensors"), runs.sha256(output / "model.safetensors"))
+
+    def test_weights_of_a_finished_run_that_are_gone(self):
+        output = self.folder / "gone"
+        self.train_run(output, "--max-epochs", "1")
+        scores = runs.run("evaluate", output, self.held_out)
+        (output / "model.safetensors").unlink()
+        printed = runs.run("evaluate", output, self.held_out, status=1)
+        self.assertIn("which the run wrote at its end, is gone", printed)
+        last = runs.checkpoints(output)[-1] / "model.safetensors"
+        self.assertIn(f"name '{last}' instead" if " " in str(last) else f"name {last} instead", printed)
+        self.assertEqual(runs.run("evaluate", last, self.held_out), scores)
+
     def test_a_run_that_lost_its_options(self):
         output = self.stopped("no-options")
         kept = (output / "options.json").read_bytes()

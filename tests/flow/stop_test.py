@@ -93,11 +93,16 @@ class Stop(runs.TestFolders, unittest.TestCase):
         _, printed = self.interrupt(process)
         self.assertEqual(process.returncode, 130, printed)
         noticed(output / "model.safetensors", output)  # still that of --max-time
+        last = runs.checkpoints(output)[-1]
+        self.assertIn(f'which has come to step {runs.checkpoint_step(last)} since: "{last / "model.safetensors"}" has the',
+                      runs.run("evaluate", output, self.held_out))
+        self.assertIn(f"the weights after step {runs.checkpoint_step(last)}", runs.run("weights", "show", output))
         noticed(output / "best.safetensors", output, "--weights", "best")
         noticed(runs.checkpoints(output)[-1] / "model.safetensors", runs.checkpoints(output)[-1] / "model.safetensors")
         runs.train(self.digits, output, "--resume", "--patience", "1")
         noticed(output / "model.safetensors", output)
         noticed(output / "best.safetensors", output, "--weights", "best")
+        self.assertNotIn("earlier end", runs.run("evaluate", output, self.held_out))
 
     def test_a_run_whose_folder_is_removed_ends_soon_and_makes_no_other(self):
         for change in (shutil.rmtree, lambda folder: folder.rename(folder.with_name("renamed"))):

@@ -150,8 +150,9 @@ int run_job_wait(const Call& call, Console& console) {
   std::unique_lock lock(mutex);
   int status = 0;
   double woken = -kSecondsBetweenWakes;
+  JobWatch watch(console);
   for (const JobPaths& paths : all) {
-    JobView view = job_now(paths, console);
+    JobView view = watch.now(paths);
     while (!jobs::is_over(view)) {
       if (signals.token().stop_requested()) return launch::kSignalStatus + signals.signal();
       constexpr int kTimedOut = 124;  // as timeout(1)
@@ -161,7 +162,7 @@ int run_job_wait(const Call& call, Console& console) {
         woken = seconds_since(start);
       }
       never.wait_for(lock, signals.token(), kJobInterval, [] { return false; });
-      view = job_now(paths, console);
+      view = watch.now(paths);
     }
     console.print(
         job_text(jobs::shown_id(paths), state_word(view) + (view.reason.empty() ? "" : ": " + view.reason)));

@@ -176,8 +176,9 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
   launch::StopSignals signals("");
   int64_t attempt = 0;
   std::optional<Diary> diary;
+  JobWatch watch(console);
   const bool is_over = look_until_over(signals, [&] {
-    const JobView view = job_now(paths, console);
+    const JobView view = watch.now(paths);
     if (view.attempt != attempt) {
       if (diary)
         console.print(diary->read(/*is_over=*/true) + "--- attempt " + std::to_string(view.attempt) +
@@ -289,8 +290,9 @@ Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Cons
   FollowedRuns runs(run_folder, options.plot, console);
   JobView view;
   std::string said;
+  JobWatch watch(console);
   const bool is_over = look_until_over(signals, [&] {
-    view = job_now(paths, console);
+    view = watch.now(paths);
     const bool goes_on = !jobs::is_over(view);
     runs.poll();
     const std::string word = state_word(view);

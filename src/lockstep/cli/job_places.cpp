@@ -55,6 +55,15 @@ JobView job_now(const JobPaths& paths, Console& console) {
   return std::move(views.front());
 }
 
+JobView JobWatch::now(const JobPaths& paths) {
+  std::vector<JobView> views{jobs::view_of(paths)};
+  const std::vector<std::string> failures = cluster::add_standings(views);
+  const std::string failure = failures.empty() ? "" : failures.front();
+  if (!failure.empty() && failure != said_) console_.note("warning: " + printable(failure) + "\n");
+  said_ = failure;
+  return std::move(views.front());
+}
+
 std::string state_word(const JobView& view) {
   return view.state ? enum_names(*view.state)[static_cast<size_t>(*view.state)] : "unreadable";
 }

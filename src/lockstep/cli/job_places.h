@@ -25,6 +25,17 @@ void add_standings(std::vector<jobs::JobView>& views, Console& console);
 /// The job now, with what its scheduler knows.
 jobs::JobView job_now(const jobs::JobPaths& paths, Console& console);
 
+/// Looks at jobs again and again; a scheduler that stays out of reach is one warning.
+class JobWatch {
+ public:
+  explicit JobWatch(Console& console) : console_(console) {}
+  jobs::JobView now(const jobs::JobPaths& paths);
+
+ private:
+  Console& console_;
+  std::string said_;
+};
+
 /// "running", "unreadable".
 std::string state_word(const jobs::JobView& view);
 

@@ -1,25 +1,20 @@
 #include "lockstep/cli/relay.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <functional>
-#include <iostream>
-#include <iterator>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
-#include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
-#include "lockstep/base/user_folders.h"
 #include "lockstep/cli/build_text.h"
+#include "lockstep/cli/relay_message.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/profile.h"
@@ -43,28 +38,6 @@ using cluster::Profiles;
 
 constexpr std::chrono::seconds kRelayLimit{600};
 constexpr int64_t kMostFileBytes = int64_t{2} << 30;
-constexpr const char* kFilePlace = "@relayed/";  // before the name of a file that travels with a message
-
-/// The first line of a message; the bytes of its files follow.
-struct Message {
-  std::string build{};
-  std::vector<std::string> words{};
-  std::string name{};  ///< of the profile
-  cluster::Profile profile{};
-  std::vector<std::string> secrets{};  ///< NAME=value; never on a command line
-  std::vector<std::string> files{};    ///< names
-  std::vector<int64_t> sizes{};
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("build", self.build, "of the program that asks");
-    field("words", self.words, "the command");
-    field("name", self.name, "of the profile there");
-    field("profile", self.profile, "");
-    field("secrets", self.secrets, "");
-    field("files", self.files, "");
-    field("sizes", self.sizes, "");
-  };
-};
-
 bool is_job_verb(const Verb& verb) { return verb.name.starts_with("job "); }
 
 // "ours:12" of a profile with a login node, else nothing.
@@ -89,7 +62,7 @@ std::vector<std::string> program_there(const NamedProfile& found, const std::vec
 }
 
 // The profile as it is there: jobs name it later, so its name tells its content.
-void put_profile(const NamedProfile& found, Message& message) {
+void put_profile(const NamedProfile& found, RelayMessage& message) {
   message.profile = found.profile;
   message.profile.login.clear();
   message.profile.host_key.clear();
@@ -106,7 +79,7 @@ void put_profile(const NamedProfile& found, Message& message) {
   }
 }
 
-std::string whole_message(Message message, const std::vector<std::string>& files) {
+std::string whole_message(RelayMessage message, const std::vector<std::string>& files) {
   std::string bytes;
   for (const std::string& file : files) {
     const std::string content = read_file(file, kMostFileBytes);
@@ -119,7 +92,7 @@ std::string whole_message(Message message, const std::vector<std::string>& files
 }
 
 // `show` gets what is printed there as it comes.
-cluster::CommandEnd send(const NamedProfile& found, const Message& message,
+cluster::CommandEnd send(const NamedProfile& found, const RelayMessage& message,
                          const std::vector<std::string>& files,
                          const std::function<void(std::string_view)>& show = {}) {
   const cluster::CommandEnd end =
@@ -157,7 +130,7 @@ std::string without_profile(const std::string& jobs, const std::string& name) {
 }
 
 cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
-  Message message;
+  RelayMessage message;
   put_profile(found, message);
   message.words = {"batch", "--profile", message.name};
   std::vector<std::string> files;
@@ -170,7 +143,7 @@ cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
       text.clear();
       for (const std::string& name : names) {
         files.push_back(name);
-        text += (text.empty() ? "" : ",") + std::string(kFilePlace) + fs::path(name).filename().string();
+        text += (text.empty() ? "" : ",") + std::string(kRelayedPlace) + fs::path(name).filename().string();
       }
     }
     message.words.push_back("--" + setting.name + "=" + text);
@@ -191,7 +164,7 @@ int relay_batch(const NamedProfile& found, const Call& call, Console& console) {
 }
 
 int relay_profile(const NamedProfile& found, const Verb& verb, const Call& call, Console& console) {
-  Message message;
+  RelayMessage message;
   put_profile(found, message);
   message.words = split(verb.name, ' ');
   message.words.push_back(message.name);
@@ -351,45 +324,6 @@ std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, C
     }
   }
   return lists;
-}
-
-int run_relay(const Call&, Console& console) {
-  const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-  const size_t end = text.find('\n');
-  Message message;
-  read_json(parse_json(text.substr(0, end)), message, "what was relayed");
-  if (message.build != build_text())
-    console.note("lockstep: warning: the program here is another build than the one that asks\n");
-  const Profiles profiles = Profiles::of_user();
-  profiles.save(message.name, message.profile);
-  for (const std::string& entry : message.secrets) {
-    const size_t sign = entry.find('=');
-    ::setenv(entry.substr(0, sign).c_str(), entry.substr(sign + 1).c_str(), 1);
-  }
-  const fs::path folder = lockstep_cache_folder() / "relayed" / random_hex(8);
-  size_t place = end + 1;
-  for (size_t i = 0; i < std::min(message.files.size(), message.sizes.size()); ++i) {
-    const fs::path file = folder / fs::path(message.files[i]).filename();
-    make_folders(folder);
-    ::chmod(folder.c_str(), 0700);
-    const auto size = static_cast<size_t>(message.sizes[i]);
-    if (place + size > text.size())
-      throw Error(ErrorCode::corrupt_data, "what was relayed ends in the middle of a file", "try again");
-    write_file_atomic(file, std::string_view(text).substr(place, size));
-    ::chmod(file.c_str(), 0700);
-    place += size;
-  }
-  std::vector<std::string> words{"lockstep"};
-  for (std::string word : message.words) {
-    for (size_t at = word.find(kFilePlace); at != std::string::npos; at = word.find(kFilePlace))
-      word.replace(at, std::string_view(kFilePlace).size(), folder.string() + "/");
-    words.push_back(word);
-  }
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  ::execv("/proc/self/exe", arguments.data());
-  throw errno_error(errno, "start", "/proc/self/exe");
 }
 
 }  // namespace lockstep::cli

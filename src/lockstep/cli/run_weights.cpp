@@ -6,6 +6,18 @@
 #include "lockstep/train/loop/checkpoint.h"
 
 namespace lockstep::cli {
+namespace {
+
+// A damaged checkpoint does not hide weights that are there.
+std::optional<train::Checkpoint> newer_than_end(const std::filesystem::path& run) {
+  try {
+    return train::checkpoint_after_end(run);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
 
 std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
   if (std::filesystem::is_regular_file(path))
@@ -15,11 +27,12 @@ std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
     throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
                 "name a run's --output folder, or a .safetensors file");
   }
-  if (std::filesystem::exists(paths.weights()))
-    return RunWeights{nn::read_safetensors(paths.weights()).tensors, "the final weights"};
-  if (const auto checkpoint = train::last_checkpoint(path))
+  const bool has_ended = std::filesystem::exists(paths.weights());
+  const auto checkpoint = has_ended ? newer_than_end(path) : train::last_checkpoint(path);
+  if (checkpoint)
     return RunWeights{nn::read_safetensors(checkpoint->folder / paths.weights().filename()).tensors,
                       "the weights after step " + with_commas(checkpoint->state.step)};
+  if (has_ended) return RunWeights{nn::read_safetensors(paths.weights()).tensors, "the final weights"};
   return std::nullopt;
 }
 

@@ -58,7 +58,7 @@ train::Model named_model(const Call& call) {
   }
   const std::filesystem::path path = call.words.front();
   if (!std::filesystem::is_regular_file(path)) return train::model_of_run(path, choice.weights);
-  train::Model model = train::model_of_run(run_folder_of(path));
+  train::Model model = train::untrained_model_of_run(run_folder_of(path));
   model.weights = path;
   return model;
 }

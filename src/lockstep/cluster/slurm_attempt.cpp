@@ -285,6 +285,19 @@ int run_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
   return step.signal();
 }
 
+// Ranks that could not be started, or not be waited for, for a reason that this program knows.
+int try_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, const std::string& id,
+             const Say& say) {
+  try {
+    return run_step(paths, spec, result, id, say);
+  } catch (const Error& error) {
+    result.end = AttemptEnd::failed;
+    result.status = exit_status(error.code());
+    jobs::write_error(paths, result.attempt, error);
+    return 0;
+  }
+}
+
 // Slurm may have started the job again by itself, elsewhere, while this attempt went on on a machine that it
 // had lost.
 bool was_started_again(const std::string& id) {
@@ -328,6 +341,11 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
                     : "the job is over");
     return 0;
   }
+  if (jobs::is_marked_cancelled(paths)) {
+    jobs::end_job(paths, AttemptEnd::cancelled, "");
+    say("the job was cancelled");
+    return 0;
+  }
   AttemptResult result{.attempt = jobs::begin_attempt(paths),
                        .nodes = environment_variable("SLURM_JOB_NODELIST"),
                        .started = now_seconds()};
@@ -335,7 +353,7 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
       paths.started(result.attempt),
       to_json(jobs::Started{.runner = record::this_process(), .time = result.started}).dump() + "\n");
   say("attempt " + std::to_string(result.attempt) + " on " + result.nodes);
-  const int signal = run_step(paths, spec, result, id, say);
+  const int signal = try_step(paths, spec, result, id, say);
   if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
     result.end = AttemptEnd::cancelled;
   if (result.end != AttemptEnd::fenced) jobs::fetch_files(paths, spec, result.attempt, result.started);

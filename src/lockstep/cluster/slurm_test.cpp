@@ -14,6 +14,7 @@
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/nodes.h"
 #include "lockstep/cluster/submitted_job.h"
+#include "lockstep/jobs/job_state.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -220,6 +221,31 @@ TEST_F(SlurmCommands, ManyLooksAreOneSqueue) {
     EXPECT_EQ(standings[1].phase, Phase::unknown);
   }
   EXPECT_EQ(calls("squeue"), 1U);
+}
+
+TEST_F(SlurmCommands, AControllerThatDoesNotAnswerIsNotAskedByEachLook) {
+  program("squeue", "echo 'squeue: error: Unable to contact slurm controller' >&2; exit 1\n");
+  for (int i = 0; i < 5; ++i) {
+    try {
+      make_slurm({}, {})->states({"7"});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("Unable to contact"), HasSubstr("scontrol ping")));
+    }
+  }
+  EXPECT_EQ(calls("squeue"), 1U);
+}
+
+TEST_F(SlurmCommands, AJobThatIsCancelledBetweenTwoAttemptsIsCancelled) {
+  program("sbatch", "cat > /dev/null; echo 12\n");
+  program("scancel", "true\n");
+  const jobs::JobPaths job =
+      jobs::make_job(folder_ / "jobs", {.command = {"train"}, .run_folder = "run", .scheduler = "slurm"});
+  submit_jobs({job}, {.profile = {.scheduler = "slurm", .program = "lockstep"}});
+  jobs::end_attempt(job, {.end = jobs::AttemptEnd::lost, .attempt = jobs::begin_attempt(job)});
+  EXPECT_TRUE(cancel_job(job, {}));
+  EXPECT_EQ(jobs::state_of(job, jobs::read_spec(job)).state, jobs::JobState::cancelled);
+  EXPECT_EQ(jobs::read_attempt(job, 1)->end, jobs::AttemptEnd::lost);
 }
 
 TEST_F(SlurmCommands, AJobJustSubmittedIsKnownBeforeTheNextSqueue) {

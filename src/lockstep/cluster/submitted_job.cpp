@@ -137,9 +137,10 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   if (spec.scheduler != kLocal) jobs::mark_cancelled(job);
   const std::string id = submitted_id(job, spec);
   if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
-  // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result.
-  if (spec.scheduler != kLocal)
-    jobs::end_attempt(job, {.end = jobs::AttemptEnd::cancelled, .attempt = 0, .ended = now_seconds()});
+  // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result, and
+  // one that runs ends the job itself.
+  if (spec.scheduler != kLocal && jobs::state_of(job, spec).state == jobs::JobState::queued)
+    jobs::end_job(job, jobs::AttemptEnd::cancelled, "");
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
+#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_run.h"
 #include "lockstep/record/known_part.h"
@@ -46,6 +47,10 @@ std::optional<AttemptResult> result_in(const fs::path& file) {
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+std::string text_of(const AttemptResult& result) {
+  return to_json(result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // A number above all that there are or were.
@@ -156,8 +161,16 @@ std::optional<AttemptResult> read_attempt(const JobPaths& paths, int64_t attempt
 
 std::optional<AttemptResult> read_result(const JobPaths& paths) { return result_in(paths.result()); }
 
+void end_job(const JobPaths& paths, AttemptEnd end, const std::string& reason) {
+  write_file_quick(paths.result(), text_of({.end = end,
+                                            .attempt = newest_attempt(paths),
+                                            .status = 1,
+                                            .reason = reason,
+                                            .ended = now_seconds()}));
+}
+
 void end_attempt(const JobPaths& paths, const AttemptResult& result) {
-  const std::string text = to_json(result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = text_of(result);
   if (result.attempt > 0) write_file_quick(paths.result(result.attempt), text);
   if (is_final(result.end) && newest_attempt(paths) <= result.attempt && !read_result(paths))
     write_file_quick(paths.result(), text);

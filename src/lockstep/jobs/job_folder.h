@@ -66,6 +66,9 @@ std::optional<AttemptResult> read_result(const JobPaths& paths);
 /// counts.
 void end_attempt(const JobPaths& paths, const AttemptResult& result);
 
+/// Ends a job of which no attempt runs. Throws io.
+void end_job(const JobPaths& paths, AttemptEnd end, const std::string& reason);
+
 /// Makes a job that is over start again: attempts so far do not count any more.
 void forget_result(const JobPaths& paths);
 

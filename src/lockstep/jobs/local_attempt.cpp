@@ -209,6 +209,14 @@ int write_end(const JobPaths& paths, const AttemptResult& result) {
 
 }  // namespace
 
+void signal_left(const Started& started, int signal) {
+  const auto process = static_cast<pid_t>(started.command.process);
+  // The system gives the number of a group that has a process to nobody else.
+  const bool is_own = process > 0 && (record::is_there(started.command) == true ||
+                                      (::kill(process, 0) != 0 && errno == ESRCH));
+  if (is_own) ::kill(-process, signal);
+}
+
 std::optional<Started> read_started(const JobPaths& paths, int64_t attempt) {
   constexpr int64_t kMostBytes = 65'536;
   const fs::path file = paths.started(attempt);

@@ -22,6 +22,9 @@ struct Started {
   };
 };
 
+/// Sends a signal to what an attempt that has lost its runner has left in its process group.
+void signal_left(const Started& started, int signal);
+
 /// Nothing before the command was started.
 std::optional<Started> read_started(const JobPaths& paths, int64_t attempt);
 

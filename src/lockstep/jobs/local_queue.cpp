@@ -69,6 +69,12 @@ bool is_stale(const fs::path& file) {
 
 bool is_present(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
 
+// One that a loss of power left empty is none.
+bool has_result(const JobPaths& paths) {
+  struct stat status {};
+  return ::stat(paths.result().c_str(), &status) == 0 && status.st_size > 0;
+}
+
 }  // namespace
 
 QueueLimits machine_limits() {
@@ -97,7 +103,7 @@ class LocalQueue::Moment {
     used_ = {};
     for (const std::string& id : names_in(queue_.folder_ / "running")) {
       const JobPaths paths{queue_.root_ / id};
-      if (is_present(paths.spec()) && is_held(paths.lock()) && !is_present(paths.result())) {
+      if (is_present(paths.spec()) && is_held(paths.lock()) && !has_result(paths)) {
         std::ifstream entry(running(paths));
         int64_t workers = 1, memory = 0;
         entry >> workers >> memory;
@@ -115,7 +121,7 @@ class LocalQueue::Moment {
     if (used_.workers >= limits_.workers) return std::nullopt;
     for (const std::string& entry : names_in(queue_.folder_ / "waiting")) {
       const JobPaths paths{queue_.root_ / id_in(entry)};
-      if (!is_present(paths.spec()) || is_present(paths.result())) {
+      if (!is_present(paths.spec()) || has_result(paths)) {
         ::unlink((queue_.folder_ / "waiting" / entry).c_str());
         continue;
       }
@@ -153,9 +159,9 @@ class LocalQueue::Moment {
     } else if (found.previous && is_final(found.previous->end) && !is_forgotten(paths, attempt)) {
       end_attempt(paths, *found.previous);  // its runner ended between the two writings
     } else if (is_marked_cancelled(paths)) {
-      queue_.end_here(paths, AttemptEnd::cancelled, "");
+      end_job(paths, AttemptEnd::cancelled, "");
     }
-    if (!is_present(paths.result())) add(paths, spec);
+    if (!has_result(paths)) add(paths, spec);
   }
 
   /// Returns false if nothing could be written, as on a full disk: the other jobs go on, and a later look
@@ -173,7 +179,7 @@ class LocalQueue::Moment {
   /// Where that cannot be written, the next look finds the same.
   void try_end(const JobPaths& paths, AttemptEnd end, const std::string& reason) const {
     try {
-      queue_.end_here(paths, end, reason);
+      end_job(paths, end, reason);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::io) throw;
     }
@@ -272,13 +278,6 @@ void LocalQueue::add(const JobPaths& paths) const {
   make_empty(folder_ / "waiting" / entry_name(read_spec(paths).priority, paths.id()));
 }
 
-void LocalQueue::end_here(const JobPaths& paths, AttemptEnd end, const std::string& reason) const {
-  const AttemptResult result{
-      .end = end, .attempt = newest_attempt(paths), .status = 1, .reason = reason, .ended = now_seconds()};
-  write_file_quick(paths.result(),
-                   to_json(result).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
 bool LocalQueue::requeue(const JobPaths& paths) const {
   const JobSpec spec = read_spec(paths);
   Moment moment(*this);
@@ -297,25 +296,27 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
     mark_cancelled(paths);
     if (state != JobState::running) {
       if (state == JobState::lost) moment.try_settle(paths);
-      if (!is_present(paths.result())) moment.try_end(paths, AttemptEnd::cancelled, "");
+      if (!has_result(paths)) moment.try_end(paths, AttemptEnd::cancelled, "");
       ::unlink(moment.waiting(paths, spec).c_str());
       ::unlink(moment.running(paths).c_str());
       return true;
     }
   }
-  // Its runner sees the mark. Without a runner this process ends the orphan.
+  // Its runner sees the mark. Without a runner this process ends what the attempt has left.
   const auto started = read_started(paths, newest_attempt(paths));
+  const bool is_left = started && record::is_there(started->runner) == false;
+  if (is_left) signal_left(*started, SIGTERM);
   const auto killing = std::chrono::steady_clock::now() + kOrphanGrace;
-  const bool is_orphan =
-      started && record::is_there(started->runner) == false && record::is_there(started->command) == true;
-  if (is_orphan) ::kill(static_cast<pid_t>(-started->command.process), SIGTERM);
-  while (is_held(paths.lock()) && !is_present(paths.result())) {
+  while (is_held(paths.lock()) && !has_result(paths)) {
     std::this_thread::sleep_for(kLockInterval);
-    if (is_orphan && std::chrono::steady_clock::now() > killing && record::is_there(started->command) == true)
-      ::kill(static_cast<pid_t>(-started->command.process), SIGKILL);
+    const auto now = std::chrono::steady_clock::now();
+    if (is_left && now > killing) signal_left(*started, SIGKILL);
+    if (is_left && now > killing + kOrphanGrace) break;
   }
   Moment moment(*this);
   moment.try_settle(paths);
+  if (is_left && !has_result(paths))
+    moment.try_end(paths, AttemptEnd::cancelled, "a process that it started has left its group and goes on");
   return true;
 }
 
@@ -329,7 +330,7 @@ void LocalQueue::tidy() const {
   moment.look_at_running();
   for (const fs::directory_entry& entry : fs::directory_iterator(root_)) {
     const JobPaths paths{entry.path()};
-    if (!parse_number<int64_t>(paths.id()) || is_present(paths.result()) || is_present(moment.running(paths)))
+    if (!parse_number<int64_t>(paths.id()) || has_result(paths) || is_present(moment.running(paths)))
       continue;
     if (!is_present(paths.spec())) continue;
     JobSpec spec;

@@ -71,7 +71,6 @@ class LocalQueue {
 
  private:
   class Moment;
-  void end_here(const JobPaths& paths, AttemptEnd end, const std::string& reason) const;
 
   std::filesystem::path root_;
   std::filesystem::path folder_;  // of this machine's queue

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr double kSharedSeconds = 5;
 constexpr std::chrono::seconds kQueueLimit{30};
+const std::string kFailure = "failure: ";  // begins an answer that says why there is none
 constexpr int64_t kMostQueueBytes = int64_t{64} << 20;
 
 // One file for each cluster that this user talks to.
@@ -76,6 +78,17 @@ std::optional<std::string> young_answer(const fs::path& file) {
   return text.substr(end + 1);
 }
 
+// Of another program, or of this one a moment ago.
+Error failure_in(const std::string& answer) {
+  const std::string line = first_line(answer).substr(kFailure.size());
+  try {
+    const Json json = parse_json(line);
+    return {ErrorCode::cluster, json.at(0).get<std::string>(), json.at(1).get<std::string>()};
+  } catch (const Json::exception&) {
+    return {ErrorCode::cluster, "squeue failed"};
+  }
+}
+
 }  // namespace
 
 Phase phase_of_slurm(std::string_view word, std::string_view reason) {
@@ -119,10 +132,23 @@ std::map<std::string, QueueLine> shared_queue() {
   const fs::path file = shared_file();
   if (file.empty()) return read_queue(ask_squeue());
   const Descriptor lock = lock_beside(file);
-  if (const auto answer = young_answer(file)) return read_queue(*answer);
-  const std::string answer = ask_squeue();
-  share(file, fixed(now_seconds(), 3) + "\n" + answer);
-  return read_queue(answer);
+  if (const auto answer = young_answer(file)) {
+    if (answer->starts_with(kFailure)) throw failure_in(*answer);
+    return read_queue(*answer);
+  }
+  const auto share_now = [&](const std::string& answer) {
+    share(file, fixed(now_seconds(), 3) + "\n" + answer);
+  };
+  try {
+    const std::string answer = ask_squeue();
+    share_now(answer);
+    return read_queue(answer);
+  } catch (const Error& error) {
+    share_now(kFailure +
+              Json{error.message(), error.hint()}.dump(-1, ' ', false, Json::error_handler_t::replace) +
+              "\n");
+    throw;
+  }
 }
 
 void add_to_shared_queue(const std::string& id, const std::string& name) {

@@ -17,6 +17,9 @@ function body() {
     parameters: choice.parameters.map(({ name, values }) => ({ name, values: values.trim() })) };
 }
 
+// Nothing is asked of the server, nor refused, while an option has no values yet.
+const isHalfFilled = () => !choice.data.trim() || choice.parameters.some(({ values }) => !values.trim());
+
 const Parameters = {
   view: () => m("fieldset.parameters", m("legend", "What is searched"),
     choice.parameters.map((one, at) => m(".parameter", { key: at },
@@ -47,7 +50,7 @@ const Form = {
     m("h3", "The sweep"), m(Options, { form: forms.sweep, usual: usualOfSweep, values: choice.options, prefix: "sweep" }),
     m("h3", "Each training"), m(Options, { form: forms.train.filter((info) => info.name !== "workers"), usual: usualOfTraining.filter((name) => name !== "workers"),
       values: choice.training, prefix: "trial" }),
-    m(ShownCommand, { body: body(), isEmpty: !choice.data.trim() })),
+    m(ShownCommand, { body: body(), isEmpty: isHalfFilled() })),
 };
 
 // page: shows the output of the command.

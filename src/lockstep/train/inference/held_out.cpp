@@ -11,6 +11,7 @@
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/train/planning/place_of_run.h"
 #include "lockstep/train/planning/split.h"
 #include "lockstep/train/run/run_files.h"
 
@@ -22,15 +23,6 @@ std::string last_text(const std::vector<record::Event>& events, std::string_view
   const auto last = std::find_if(events.rbegin(), events.rend(),
                                  [&](const record::Event& event) { return event.kind == kind; });
   return last == events.rend() ? "" : record::text(*last, name);
-}
-
-// As the run saw it, whose folder was another one; `path` if that is not there.
-std::string seen_by_run(const std::string& path, const std::vector<record::Event>& events) {
-  const std::string folder = last_text(events, record::Environment::kind, "working_folder");
-  if (folder.empty() || io::is_address(path)) return path;
-  const std::filesystem::path whole = (std::filesystem::path(folder) / path).lexically_normal();
-  std::error_code none;
-  return std::filesystem::exists(whole, none) ? whole.string() : path;
 }
 
 struct Run {
@@ -77,6 +69,12 @@ bool is_there(const std::string& place) {
   return false;
 }
 
+// With --limit-batches a part of it was not used.
+data::Dataset training_part(const data::Dataset& whole, const Options& options) {
+  const bool splits = options.validation.empty() && holds_out(options);
+  return splits ? split_off_held_out(whole, options).first : whole;
+}
+
 // By the places of the files.
 TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
   const std::string folder = last_text(run.events, "plan", "folder");
@@ -86,13 +84,11 @@ TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
     return {.unknown =
                 is_there(place) ? "" : "the run's training data are not at \"" + folder + "\" any more"};
   const data::Dataset whole = open(folder, {}, run);
-  const Options& options = run.manifest.options;
   if (run.manifest.plan.data.listing_hash != as_hex(whole.store().listing_hash())) {
     const int64_t count = data::shared_samples(whole, dataset);
     return {.count = count, .unknown = count > 0 ? "the run's training data have other files now" : ""};
   }
-  const bool splits = options.validation.empty() && holds_out(options);
-  return {.count = data::shared_samples(splits ? split_off_held_out(whole, options).first : whole, dataset)};
+  return {.count = data::shared_samples(training_part(whole, run.manifest.options), dataset)};
 }
 
 }  // namespace
@@ -121,9 +117,10 @@ TrainedOn trained_on(const Model& model, const data::Dataset& dataset) {
   const std::filesystem::path run_folder = model.weights.parent_path();
   const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
   if (!manifest) return {.unknown = "no run is recorded beside \"" + model.weights.string() + "\""};
-  const DataPlan& plan = manifest->plan.data;
-  if (plan.listing_hash == as_hex(dataset.store().listing_hash()))
-    return {.count = plan.train_count, .held_out = dataset.size() - plan.train_count};
+  if (manifest->plan.data.listing_hash == as_hex(dataset.store().listing_hash())) {
+    const int64_t count = training_part(dataset, manifest->options).size();
+    return {.count = count, .held_out = dataset.size() - count};
+  }
   try {
     const std::vector<record::Event> events = record::read_events(run_folder);
     return shared_with_training(dataset, {events, *manifest, model});

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/record/run_folder.h"
@@ -23,6 +24,7 @@
 #include "lockstep/train/planning/start_weights.h"
 #include "lockstep/train/step/first_instance.h"
 #include "lockstep/record/state.h"
+#include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/run/run_files.h"
 
@@ -58,6 +60,20 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
   return model;
 }
 
+namespace {
+
+// Of a run that is over.
+Error lost_weights(const std::filesystem::path& run_folder, const std::filesystem::path& weights) {
+  const auto checkpoint = last_checkpoint(run_folder);
+  return {ErrorCode::not_found, quote(weights.string()) + ", which the run wrote at its end, is gone",
+          checkpoint
+              ? "its last checkpoint has them too; name " +
+                    shell_word((checkpoint->folder / weights.filename()).string()) + " instead of the folder"
+              : "restore it, or train again with another --output"};
+}
+
+}  // namespace
+
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights,
                    const nn::Network& own) {
   const record::RunPaths paths{run_folder};
@@ -71,6 +87,7 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
                 "the run in \"" + run_folder.string() +
                     "\" is over and has no best weights: no validation had a finite loss",
                 "use --weights last");
+  if (summary.state == record::RunState::ended) throw lost_weights(run_folder, model.weights);
   const bool has_best = weights != "best" && std::filesystem::exists(paths.best_weights());
   throw Error(
       ErrorCode::not_found,

@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/gone_folder.h"
 #include "lockstep/record/remove_run.h"
@@ -157,11 +158,25 @@ std::string tensors_hash(const nn::NamedTensors& tensors) {
   return as_hex(hash);
 }
 
+std::optional<Checkpoint> checkpoint_after_end(const fs::path& run) {
+  auto checkpoint = last_checkpoint(run);
+  if (!checkpoint || checkpoint->state.weights_hash.empty() ||
+      checkpoint->state.weights_hash == checkpoint->hashes.value("model.safetensors", ""))
+    return std::nullopt;
+  return checkpoint;
+}
+
 std::string weights_doubt(const fs::path& file, const nn::NamedTensors& weights) {
   const std::string quoted = "\"" + file.string() + "\"";
   try {
+    const std::string hash = tensors_hash(weights);
+    if (const auto later = checkpoint_after_end(file.parent_path());
+        later && file == record::RunPaths{file.parent_path()}.weights() && hash == later->state.weights_hash)
+      return quoted + " is of an earlier end of the run, which has come to step " +
+             with_commas(later->state.step) + " since: \"" + (later->folder / "model.safetensors").string() +
+             "\" has the weights of that step";
     const Expected expected = expected_in(file);
-    if (expected.hash.empty() || expected.hash == tensors_hash(weights)) return "";
+    if (expected.hash.empty() || expected.hash == hash) return "";
     return quoted + " is not as the run saved it: its tensors have changed since" +
            (expected.copy.empty() ? ""
                                   : "; \"" + expected.copy.string() + "\" should have them as they were");

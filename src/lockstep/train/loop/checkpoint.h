@@ -131,6 +131,10 @@ std::filesystem::path checkpoint_folder(const std::filesystem::path& run, int64_
 /// The latest complete checkpoint, if there is one. Throws corrupt_data if its manifest is damaged.
 std::optional<Checkpoint> last_checkpoint(const std::filesystem::path& run);
 
+/// The latest complete checkpoint of a run that ended, was resumed and has not ended again: it is newer than
+/// model.safetensors. Nothing otherwise. Throws like last_checkpoint.
+std::optional<Checkpoint> checkpoint_after_end(const std::filesystem::path& run);
+
 /// The tensors in one of a checkpoint's files. Throws corrupt_data if they are not those that were written.
 nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& file);
 
@@ -138,7 +142,8 @@ nn::NamedTensors read_tensors(const Checkpoint& checkpoint, const std::string& f
 std::string tensors_hash(const nn::NamedTensors& tensors);
 
 /// A sentence that says that the tensors of a weights file are not those that the run saved there, by the
-/// hash in its last checkpoint. Empty if they are, or if it is not known.
+/// hash in its last checkpoint, or that the run has come further since. Empty if they are the run's, or if it
+/// is not known.
 ///   file  RUN/model.safetensors or best.safetensors of a run whose last attempt has ended in any way
 ///   (otherwise the file may be newer than the last checkpoint), or a file of a checkpoint
 std::string weights_doubt(const std::filesystem::path& file, const nn::NamedTensors& weights);

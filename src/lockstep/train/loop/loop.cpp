@@ -124,10 +124,8 @@ void Training::work(Share thread) {
 
 void Training::walk(Worker& worker) {
   // A run that was stopped inside a validation makes the validation again, and what follows from it.
-  if (!tests_rates() && validation_is_due(worker.step) && state_.validated_step < worker.step) {
-    validate(worker);
-    if (worker.is_first()) saver_.save_if_due();
-  }
+  if (!tests_rates() && validation_is_due(worker.step) && state_.validated_step < worker.step)
+    validate_and_save(worker);
   // A run that was stopped or killed between its last validation and its end has ended there.
   if (worker.is_first() && patience_is_over()) end_.end_with(EndReason::patience);
   while (!end_.is_last(worker.step)) {
@@ -144,6 +142,7 @@ void Training::walk(Worker& worker) {
   });
   if (end_.reason() == EndReason::stopped || state_.starts_again || deals_again()) return;
   update_->finish(worker.thread, worker.step);
+  if (ends_unvalidated(worker.step)) validate_and_save(worker);
   if (setup_.test != nullptr) test(worker);
 }
 
@@ -313,32 +312,6 @@ void Training::balance_ranks(int64_t samples, double seconds) {
   if (!new_loads().empty()) reports_.message(rank_balance_.text(), "info");
 }
 
-void Training::validate(Worker& worker) {
-  worker.runner.check_aliases();
-  if (worker.is_first()) update_->check_aliases();
-  const auto start = Clock::now();
-  const Score result = scoring_.score(worker, *setup_.validation);
-  if (!worker.is_first()) return;
-  if (result.count < setup_.validation->size())
-    return end_.end_with(EndReason::stopped);  // a resume makes the validation again
-  const double seconds = seconds_since(start);
-  const bool best = note_validation(state_, result, setup_.plan.length.patience_from);
-  saver_.note_validation(best);
-  reports_.say(record::Validation{.loss = result.loss,
-                                  .accuracy = result.accuracy,
-                                  .samples = result.count,
-                                  .best = best,
-                                  .images_per_second = static_cast<double>(result.count) / seconds});
-  if (patience_is_over()) end_.end_with(EndReason::patience);
-}
-
-void Training::test(Worker& worker) {
-  const Score result = scoring_.score(worker, *setup_.test);
-  if (!worker.is_first()) return;
-  if (result.count < setup_.test->size()) return end_.end_with(EndReason::stopped);
-  test_score_ = result;
-}
-
 void Training::report_start() {
   reports_.say(record::Shards{.owners = step_shards_.owners(),
                               .threads = thread_ids_,
@@ -382,19 +355,9 @@ ShardRunnerOptions Training::runner_options() {
   return options;
 }
 
-bool Training::validation_is_due(int64_t step) const {
-  return setup_.validation != nullptr && step > 0 &&
-         (update_->is_due(step, setup_.plan.length.validate_every) || end_.is_end(step));
-}
-
 bool Training::pause_is_due(int64_t step) const {
   const int64_t last = setup_.plan.length.pause_after_step;
   return last > 0 && step >= last && !tests_rates();
-}
-
-bool Training::patience_is_over() const {
-  const int64_t patience = setup_.plan.length.patience;
-  return patience > 0 && state_.validations_since_best >= patience;
 }
 
 }  // namespace lockstep::train

@@ -79,6 +79,7 @@ class Training {
   bool computes_again(Worker& worker);
   StepOutcome update(Worker& worker, const data::Batch& batch, const LossScale& scale);
   void validate(Worker& worker);
+  void validate_and_save(Worker& worker);
   void test(Worker& worker);
 
   // In a barrier, one thread of each rank.
@@ -98,6 +99,7 @@ class Training {
   std::unique_ptr<ShardRunner> make_runner();
   ShardRunnerOptions runner_options();
   bool validation_is_due(int64_t step) const;
+  bool ends_unvalidated(int64_t step) const;
   bool pause_is_due(int64_t step) const;
   bool patience_is_over() const;
   /// Whether all steps of this object are those of a test of learning rates.

@@ -8,6 +8,7 @@
 #include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/data/shared_samples.h"
 #include "lockstep/data/sources.h"
+#include "lockstep/train/planning/place_of_run.h"
 
 namespace lockstep::train {
 namespace {
@@ -72,6 +73,7 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
   DataOpener opener(options, request.images, most_memory);
   OpenedData& opened = opener.opened();
   Datasets& sets = opened.sets;
+  const bool goes_on = options.resume && earlier != nullptr;
   if (request.stream != nullptr) {
     sets.train = request.stream->outline();
     opened.kind = "mini-batches of an iterator, each read once";
@@ -79,7 +81,6 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
     if (request.dataset.empty() && request.folder.empty())
       throw Error(ErrorCode::invalid_option, "the dataset is empty",
                   "give training data with samples, or the folder that contains them");
-    const bool goes_on = options.resume && earlier != nullptr;
     sets.train =
         !request.dataset.empty()
             ? request.dataset
@@ -89,10 +90,13 @@ OpenedData open_data(const TrainingRequest& request, const Options& options, int
                   .dataset;
   }
   const std::vector<std::string>& classes = sets.train.classes();
-  const data::Source validation = opener.judging_data(request.validation, options.validation, classes);
+  const auto place = [&](const std::string& path) {
+    return goes_on ? seen_by_run(path, std::filesystem::path(options.output)) : path;
+  };
+  const data::Source validation = opener.judging_data(request.validation, place(options.validation), classes);
   sets.validation = validation.dataset;
   opened.validation_file = validation.file;
-  const data::Source test = opener.judging_data(request.test, options.test, classes);
+  const data::Source test = opener.judging_data(request.test, place(options.test), classes);
   sets.test = test.dataset;
   opened.test_file = test.file;
   if (earlier == nullptr && request.dataset.empty() && request.stream == nullptr) {

@@ -22,6 +22,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr int64_t kMostFoldsBytes = 16 << 20;
+const std::string kTimeOver = describe_detail::as_text(EndReason::max_time);
 
 std::filesystem::path folds_file(const std::filesystem::path& folder) { return folder / "folds.json"; }
 
@@ -52,6 +53,21 @@ bool continues_fold(const std::filesystem::path& part) {
 
 Json score_json(double value) { return std::isnan(value) ? Json() : Json(value); }
 
+double score_in(const Json& json, const char* name) {
+  const bool has = json.contains(name) && json[name].is_number();
+  return has ? json[name].get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Of a run that --max-time ended. It could go on, and does so only if it has more time.
+Result result_over_time(const Json& run, const std::filesystem::path& output) {
+  return {.reason = EndReason::max_time,
+          .accuracy = score_in(run, "accuracy"),
+          .test_accuracy = score_in(run, "test_accuracy"),
+          .steps = run.value("steps", int64_t{0}),
+          .output = output,
+          .weights = run.value("weights", "")};
+}
+
 Json spread_json(const Spread& spread) {
   return {{"mean", score_json(spread.mean)}, {"standard_deviation", score_json(spread.deviation)}};
 }
@@ -74,10 +90,11 @@ class Folds {
     Json of_rank_0;
     if (leads_) {
       open(asked);
-      of_rank_0 = lockstep::to_json(options_);
+      of_rank_0 = {{"options", lockstep::to_json(options_)}, {"over", over_}};
     }
     of_rank_0 = broadcast_json(comm, of_rank_0);
-    read_json(of_rank_0, options_, "the options of rank 0");
+    read_json(of_rank_0["options"], options_, "the options of rank 0");
+    over_ = of_rank_0["over"];
   }
 
   FoldsResult make(const FoldBegins& begins) {
@@ -86,6 +103,11 @@ class Folds {
       Options options = options_;
       options.fold = fold;
       const std::filesystem::path output = fold_folder(options_.output, fold);
+      if (const Json* run = run_over_time(fold)) {
+        result.runs.push_back(result_over_time(*run, output));
+        add_spreads(result);
+        continue;
+      }
       options.output = output.string();
       options.resume = leads_ && continues_fold(output);
       if (begins) begins(fold, options_.validation_folds, output);
@@ -101,11 +123,20 @@ class Folds {
   }
 
  private:
+  const Json* run_over_time(int64_t fold) const {
+    if (!over_.is_array() || fold > std::ssize(over_)) return nullptr;
+    const Json& run = over_[static_cast<size_t>(fold - 1)];
+    return run.is_object() && run.contains("reason") && run["reason"] == kTimeOver ? &run : nullptr;
+  }
+
   void open(const Options& asked) {
     if (asked.resume) {
       folder_ = record::RunFolder::open(asked.output);
       Options begun;
-      read_json(read_folds(asked.output)["options"], begun, "\"" + folds_file(asked.output).string() + "\"");
+      const Json before = read_folds(asked.output);
+      read_json(before["options"], begun, "\"" + folds_file(asked.output).string() + "\"");
+      // More time, or none to end at, is for all runs.
+      if (asked.max_time == begun.max_time) over_ = before.value("folds", Json::array());
       options_ = resumed_options(asked, begun, request_.given, Change::refused);
     } else {
       options_ = asked;
@@ -119,7 +150,8 @@ class Folds {
   void write(const FoldsResult& result) const {
     Json json{{"options", lockstep::to_json(options_)}};
     for (const Result& run : result.runs)
-      json["folds"].push_back({{"accuracy", score_json(run.accuracy)},
+      json["folds"].push_back({{"reason", describe_detail::as_text(run.reason)},
+                               {"accuracy", score_json(run.accuracy)},
                                {"test_accuracy", score_json(run.test_accuracy)},
                                {"steps", run.steps},
                                {"weights", run.weights.string()}});
@@ -133,6 +165,7 @@ class Folds {
   const TrainingRequest& request_;
   const bool leads_;
   Options options_;
+  Json over_ = Json::array();  // the runs of an earlier call, as folds.json has them
   std::optional<record::RunFolder> folder_;
 };
 
