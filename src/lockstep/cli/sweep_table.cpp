@@ -196,23 +196,7 @@ std::string best_rows_text(const sweep::Table& table, const std::string& folder,
 
 std::string command_text(const sweep::SweepPaths& paths, const sweep::Table& table, const Row& row) {
   std::string text = table.spec.trains() ? "lockstep" : "";
-  std::vector<std::string> words = sweep::command_of(table.spec, row.parameters);
-  if (table.spec.trains() && table.spec.options.stop_rule != sweep::StopRule::none) {
-    const bool given = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-      return word == "--validate-every" || word.starts_with("--validate-every=");
-    });
-    if (!given) {
-      words.emplace_back("--validate-every");
-      words.push_back(std::to_string(table.spec.options.first_rung));
-    }
-  }
-  for (std::string& word : words) {
-    constexpr std::string_view kFile = "{parameters}";
-    const size_t at = table.spec.trains() ? std::string::npos : word.find(kFile);
-    if (at != std::string::npos)
-      word.replace(at, kFile.size(),
-                   std::filesystem::absolute(paths.trial(row.trial) / "parameters.json").string());
-  }
+  std::vector<std::string> words = sweep::command_of(paths, table.spec, row.trial, row.parameters);
   if (depends_on_workers(table.spec)) {
     words.emplace_back("--workers");
     words.push_back(std::to_string(table.spec.options.workers));

@@ -32,8 +32,9 @@ struct SweepEnd {
   int64_t peak_memory = 0;  ///< bytes of the process of trials on threads; 0: there was none
 };
 
-/// The words that train a trial; without the output folder and what only affects where it runs.
-std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters);
+/// The words of a trial's command; without the output folder and what only affects where it runs.
+std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
+                                    const Assignment& parameters);
 
 /// Makes or continues the sweep in this folder, and writes its spec, unless EngineOptions::shared. The
 /// folder's lock is held meanwhile; call it on a thread that lives as long, for trials end with it. Throws

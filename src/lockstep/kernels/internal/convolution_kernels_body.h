@@ -119,6 +119,7 @@ template <class T, int kLanes, int kKernel>
 void winograd_node_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
                             const WeightGradients& target) {
   const int64_t most = shards_by_blocks(shape, side_of(kKernel) * side_of(kKernel));
+  if (most == 1) return winograd_weight_gradient<T, kLanes, kKernel>(shape, gradient, input, target);
   sum_nodes(shape, most, gradient, input, target,
             [](const ConvolutionShape& own, const T* own_gradient, const T* own_input,
                const WeightGradients& own_target) {

@@ -48,20 +48,27 @@ void linear_forward(const LinearShape& shape, const T* input, const T* weight, c
   });
 }
 
+// A block of the weight stays in the second cache, and its pages are few, while all samples are multiplied by
+// it. Between blocks the sums are in the result, where only float32 keeps all their bits.
 template <class T>
 void linear_input_gradient(const LinearShape& shape, const T* gradient, const T* weight, T* input_gradient) {
+  const int64_t most = std::is_same_v<T, float> ? kOutputsOfBlock : shape.outputs;
   over_blocks(shape.features, [&](int64_t begin, int64_t features) {
-    in_tiles<kRows>(shape.batch, [&](int64_t n, auto rows) {
-      over_strips(features, [&](int64_t place, auto vectors, auto count) {
-        Sums<rows, vectors> sums{};
-        T* target = input_gradient + n * shape.features + begin + place;
-        fetch_next_strip<true, rows, vectors>(target, shape.features);
-        for (int64_t k = 0; k < shape.outputs; ++k)
-          sums.add(gradient + n * shape.outputs + k, shape.outputs,
-                   weight + k * shape.features + begin + place, count);
-        sums.write(target, shape.features, count);
+    for (int64_t first = 0; first < shape.outputs; first += most) {
+      const int64_t last = smaller(first + most, shape.outputs);
+      in_tiles<kRows>(shape.batch, [&](int64_t n, auto rows) {
+        over_strips(features, [&](int64_t place, auto vectors, auto count) {
+          T* target = input_gradient + n * shape.features + begin + place;
+          Sums<rows, vectors> sums{};
+          if (first > 0) sums.read(target, shape.features, count);
+          fetch_next_strip<true, rows, vectors>(target, shape.features);
+          for (int64_t k = first; k < last; ++k)
+            sums.add(gradient + n * shape.outputs + k, shape.outputs,
+                     weight + k * shape.features + begin + place, count);
+          sums.write(target, shape.features, count);
+        });
       });
-    });
+    }
   });
 }
 

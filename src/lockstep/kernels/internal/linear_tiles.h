@@ -123,6 +123,16 @@ struct Sums {
     return *this;
   }
 
+  template <class T, class Count>
+  void read(const T* source, int64_t stride, Count count) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kTileRows; ++i) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kTileVectors; ++v)
+        values[i][v] = load_part(source + i * stride + v * kWidest, count);
+    }
+  }
+
   template <bool kAdd = false, class T, class Count>
   void write(T* target, int64_t stride, Count count) const {
 #pragma GCC unroll 8
@@ -147,6 +157,7 @@ inline void fetch_next_strip(const T* strip, int64_t stride) {
 }
 
 constexpr int64_t kFeaturesOfBlock = 8 * kVectors * kWidest;
+constexpr int64_t kOutputsOfBlock = 256;
 
 /// Calls work(begin, count) for blocks of the features, so small that their part of the rows stays in a cache
 /// while it is read repeatedly.

@@ -204,8 +204,9 @@ inline Tile<kLanes, kRows, kVectors> products_of(const Pairs& pairs) {
   return tile;
 }
 
-/// sums[r][v] += sum over the steps of left[r] * right[v]; sums has rows of `stride` floats.
-template <int kLanes, int kRows, int kVectors>
+/// sums[r][v] += sum over the steps of left[r] * right[v]; sums has rows of `stride` floats. kFirst: as if
+/// they were zero before.
+template <int kLanes, int kRows, int kVectors, bool kFirst = false>
 inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
   const auto tile = products_of<kLanes, kRows, kVectors>(pairs);
 #pragma GCC unroll 8
@@ -213,13 +214,14 @@ inline void add_products(const Pairs& pairs, float* sums, int64_t stride) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
       float* sum = sums + r * stride + v * kLanes;
-      store<kLanes>(load<kLanes>(sum) + tile.values[r][v], sum);
+      const Vector<kLanes> before = kFirst ? Vector<kLanes>{} : load<kLanes>(sum);
+      store<kLanes>(before + tile.values[r][v], sum);
     }
   }
 }
 
 /// The same for any number of rows and vectors.
-template <int kLanes>
+template <int kLanes, bool kFirst = false>
 inline void add_all_products(const Pairs& pairs, int64_t rows, int64_t vectors, float* sums, int64_t stride) {
   const Panels panels{vectors};
   for (int64_t panel = 0; panel < panels.count(); ++panel) {
@@ -229,7 +231,7 @@ inline void add_all_products(const Pairs& pairs, int64_t rows, int64_t vectors, 
         Pairs part = pairs;
         part.left += row;
         part.right += vector * kLanes;
-        add_products<kLanes, count, width>(part, sums + row * stride + vector * kLanes, stride);
+        add_products<kLanes, count, width, kFirst>(part, sums + row * stride + vector * kLanes, stride);
       });
     });
   }

@@ -52,8 +52,8 @@ inline void multiply_point(const PointTiles& left, const PointTiles& right, int6
 }
 
 /// Adds the products of the gradients' and the inputs' tiles to sums [filters, padded channels], for one
-/// point.
-template <int kLanes>
+/// point. kFirst: as if the sums were zero before; for channels that fill whole vectors.
+template <int kLanes, bool kFirst>
 inline void add_point_products(const PointTiles& gradients, const PointTiles& inputs, int64_t point,
                                int64_t tiles, float* sums) {
   const int64_t vectors = divided_up(inputs.channels, kLanes);
@@ -74,7 +74,7 @@ inline void add_point_products(const PointTiles& gradients, const PointTiles& in
     return;
   }
 #endif
-  add_all_products<kLanes>(pairs, gradients.channels, vectors, sums, stride);
+  add_all_products<kLanes, kFirst>(pairs, gradients.channels, vectors, sums, stride);
 }
 
 /// output = convolution of input with the weights, which `matrix` (filters as lanes) selects from `weight`,
@@ -166,10 +166,10 @@ inline int64_t gradient_chunk(const ConvolutionShape& shape, int64_t points) {
   return chunk_size(one, TileGrid(one), points, room);
 }
 
-/// Of one shard.
+/// Of one shard: packed [taps, filters, padded channels] and bias_sums [padded filters].
 template <class T, int kLanes, int kKernel>
-void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
-                              const WeightGradients& target) {
+void winograd_shard_gradient(const ConvolutionShape& shape, const T* gradient, const T* input, float* packed,
+                             float* bias_sums) {
   constexpr int kSide = side_of(kKernel);
   constexpr int64_t kPoints = kSide * kSide;
   constexpr int kSumPoint = kSide + 1;  // at the point (1, 1) the transform of a tile is its sum
@@ -177,12 +177,9 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
   const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
   const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
   const int64_t point_weights = shape.filters * padded_channels;
-  const WeightMatrix matrix = weight_by_channels(shape);
   const int64_t chunk = gradient_chunk(shape, kPoints);
   Workspace workspace;
-  float* packed = workspace.take(matrix.taps * point_weights);
   float* sums = workspace.take(kPoints * point_weights);
-  float* bias_sums = workspace.take(padded_filters);
   const auto inputs = PointTiles::take(workspace, chunk, shape.channels, kPoints);
   const auto gradients = PointTiles::take(workspace, chunk, shape.filters, kPoints);
   const PlaneSize input_size{shape.height, shape.width, shape.channels};
@@ -190,21 +187,43 @@ void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, 
   TileReader<kLanes, kSide, InputStep<kSide>, T> input_reader(workspace, grid, input_size,
                                                               shape.padding_height, shape.padding_width);
   TileReader<kLanes, kSide, GradientStep<kSide>, T> gradient_reader(workspace, grid, output_size, 0, 0);
-  clear(sums, kPoints * point_weights);
+  // Clearing sums that fill no cache would take as long as adding to them.
+  const bool stores_first = padded_channels == shape.channels;
+  if (!stores_first) clear(sums, kPoints * point_weights);
   clear(bias_sums, padded_filters);
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
     const int64_t count = smaller(chunk, grid.count() - begin);
     input_reader.read(input, begin, count, inputs);
     gradient_reader.read(gradient, begin, count, gradients);
+    const auto add =
+        begin == 0 && stores_first ? &add_point_products<kLanes, true> : &add_point_products<kLanes, false>;
     for (int64_t point = 0; point < kPoints; ++point)
-      add_point_products<kLanes>(gradients, inputs, point, count, sums + point * point_weights);
+      add(gradients, inputs, point, count, sums + point * point_weights);
     for (int64_t lane = 0; lane < padded_filters; lane += kLanes) {
       add_rows<kLanes>(gradients.tile(kSumPoint, 0) + lane, count, gradients.channels, bias_sums + lane);
     }
   }
   transform_weight_gradient<kLanes, kKernel>(sums, shape.filters, padded_channels, packed);
-  unpack_weights(matrix, packed, padded_channels, target.weight);
-  if (target.bias != nullptr) copy_values<kLanes>(bias_sums, shape.filters, target.bias);
+}
+
+/// Of a node of the tree, one shard after the other.
+template <class T, int kLanes, int kKernel>
+void winograd_weight_gradient(const ConvolutionShape& shape, const T* gradient, const T* input,
+                              const WeightGradients& target) {
+  const ConvolutionShape one = shape_of_shards(shape, 1);
+  const int64_t padded_channels = divided_up(shape.channels, kLanes) * kLanes;
+  const int64_t padded_filters = divided_up(shape.filters, kLanes) * kLanes;
+  const int64_t weights = kKernel * kKernel * shape.filters * padded_channels;
+  Workspace workspace;
+  float* packed = workspace.take(weights + padded_filters);  // and the bias
+  sum_shards(0, shape.shards, weights + padded_filters, packed, [&](int64_t shard, float* result) {
+    const int64_t begin = shard * one.batch;
+    winograd_shard_gradient<T, kLanes, kKernel>(
+        one, gradient + begin * shape.output_height() * shape.output_width() * shape.filters,
+        input + begin * shape.height * shape.width * shape.channels, result, result + weights);
+  });
+  unpack_weights(weight_by_channels(shape), packed, padded_channels, target.weight);
+  if (target.bias != nullptr) copy_values<kLanes>(packed + weights, shape.filters, target.bias);
 }
 
 }  // namespace

@@ -19,25 +19,27 @@ std::string replaced(std::string word, const std::string& from, const std::strin
   return word;
 }
 
-bool is_given(const SweepSpec& spec, const std::string& option) {
-  for (const std::string& word : spec.command) {
+bool is_given(const std::vector<std::string>& words, const std::string& option) {
+  for (const std::string& word : words) {
     if (word == "--" + option || word.starts_with("--" + option + "=")) return true;
   }
   return false;
 }
 
-void add_training_words(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial,
-                        std::vector<std::string>& words) {
+// Where the words of a program name a file with the trial's parameters.
+constexpr const char* kParametersPlace = "{parameters}";
+
+fs::path parameters_file(const SweepPaths& paths, int64_t trial) {
+  return fs::absolute(paths.trial(trial) / "parameters.json");
+}
+
+void add_training_words(const SweepPaths& paths, const TrialStart& trial, std::vector<std::string>& words) {
   const Segment& segment = trial.segment;
   const fs::path folder = paths.trial(segment.trial);
   words.insert(words.begin(), "lockstep");
   for (const std::string& word :
        {std::string("--workers"), std::to_string(trial.workers), std::string("--output"), folder.string()})
     words.push_back(word);
-  if (spec.options.stop_rule != StopRule::none && !is_given(spec, "validate-every")) {
-    words.emplace_back("--validate-every");
-    words.push_back(std::to_string(spec.options.first_rung));
-  }
   if (segment.until > 0) {
     words.emplace_back("--pause-after-step");
     words.push_back(std::to_string(segment.until));
@@ -49,8 +51,7 @@ void add_training_words(const SweepPaths& paths, const SweepSpec& spec, const Tr
   }
 }
 
-void add_program_words(const SweepPaths& paths, int64_t trial, const Assignment& parameters,
-                       std::vector<std::string>& words) {
+void make_place_of_program(const SweepPaths& paths, int64_t trial, const Assignment& parameters) {
   const fs::path folder = paths.trial(trial);
   if (fs::exists(folder)) kill_remains(variable_of_trial(fs::absolute(folder).string()));
   fs::remove_all(folder);
@@ -58,9 +59,7 @@ void add_program_words(const SweepPaths& paths, int64_t trial, const Assignment&
   make_folders(folder);
   Json json = Json::object();
   for (const auto& [name, value] : parameters) json[name] = value;
-  const fs::path file = fs::absolute(folder / "parameters.json");
-  write_file_atomic(file, json.dump(2) + "\n");
-  for (std::string& word : words) word = replaced(word, "{parameters}", file.string());
+  write_file_atomic(parameters_file(paths, trial), json.dump(2) + "\n");
 }
 
 }  // namespace
@@ -69,11 +68,11 @@ std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec&
                                        const TrialStart& trial) {
   const int64_t number = trial.segment.trial;
   make_folders(paths.trial(number).parent_path());
-  std::vector<std::string> words = command_of(spec, trial.parameters);
+  std::vector<std::string> words = command_of(paths, spec, number, trial.parameters);
   if (spec.trains()) {
-    add_training_words(paths, spec, trial, words);
+    add_training_words(paths, trial, words);
   } else {
-    add_program_words(paths, number, trial.parameters, words);
+    make_place_of_program(paths, number, trial.parameters);
   }
   return words;
 }
@@ -91,11 +90,12 @@ pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialSta
        .errors = output.get()});
 }
 
-std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& parameters) {
+std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
+                                    const Assignment& parameters) {
   std::vector<std::string> words = spec.command;
   bool has_places = spec.trains();
   for (const std::string& word : words)
-    has_places = has_places || word.find("{parameters}") != std::string::npos;
+    has_places = has_places || word.find(kParametersPlace) != std::string::npos;
   for (const auto& [name, value] : parameters) {
     const std::string place = "{" + name + "}";
     bool found = false;
@@ -112,6 +112,13 @@ std::vector<std::string> command_of(const SweepSpec& spec, const Assignment& par
       words.push_back("--" + name);
       words.push_back(value);
     }
+  }
+  if (!spec.trains()) {
+    const std::string file = parameters_file(paths, trial).string();
+    for (std::string& word : words) word = replaced(word, kParametersPlace, file);
+  } else if (spec.options.stop_rule != StopRule::none && !is_given(words, "validate-every")) {
+    words.emplace_back("--validate-every");
+    words.push_back(std::to_string(spec.options.first_rung));
   }
   return words;
 }
