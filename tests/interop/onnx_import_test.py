@@ -7,6 +7,7 @@ Needs torch, torchvision, onnx, onnxscript, onnxruntime, safetensors and Pillow.
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import sys
@@ -249,6 +250,32 @@ def check_refusals(lockstep, folder):
     print(f"{len(cases)} files are refused", flush=True)
 
 
+def check_normalisations(lockstep, folder):
+    """Of pixels from 0 to 1 and from 0 to 255, in the units of `normalize`, pixels / 255."""
+    def constant(name, *numbers):
+        return name, numpy.array(numbers, numpy.float32).reshape(1, -1, 1, 1)
+
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    bytes_mean = tuple(255 * number for number in mean)
+    cases = {"centred": ([("Sub", (0.45,))], (0.45,) * 3, (1,) * 3),
+             "torchvision": ([("Sub", mean), ("Div", deviation)], mean, deviation),
+             "both": ([("Sub", (0.5,)), ("Mul", (2,))], (0.5,) * 3, (0.5,) * 3),
+             "bytes": ([("Sub", bytes_mean)], mean, (1 / 255,) * 3),
+             "scaled": ([("Div", (127.5,)), ("Sub", (1,))], (0.5,) * 3, (0.5,) * 3)}
+    for name, (steps, expected_mean, expected_deviation) in cases.items():
+        value, nodes, tensors = "x", [], [WEIGHT]
+        for place, (op, numbers) in enumerate(steps):
+            tensors.append(constant(f"c{place}", *numbers))
+            nodes.append(helper.make_node(op, [value, f"c{place}"], [f"v{place}"]))
+            value = f"v{place}"
+        path = folder / f"{name}.onnx"
+        path.write_bytes(small_model([*nodes, *head(value)], tensors).SerializeToString())
+        lockstep("import", path, "--output", folder / f"{name}.json")
+        found = json.loads((folder / f"{name}.json").read_text())["input"]["normalize"].split(",")
+        assert numpy.allclose([float(number) for number in found[::2]], expected_mean, atol=1e-5), (name, found)
+        assert numpy.allclose([float(number) for number in found[1::2]], expected_deviation, atol=1e-5), (name, found)
+
+
 def check_command(lockstep, folder):
     """Nothing is overwritten, open sizes can be given, and a file of external data is read."""
     path = folder / "open.onnx"
@@ -274,6 +301,7 @@ def main():
         folder = Path(name)
         write_images(folder / "images")
         check_refusals(lockstep, folder)
+        check_normalisations(lockstep, folder)
         check_command(lockstep, folder)
         check_recurrent(lockstep, folder)
         for today in (True, False):

@@ -75,6 +75,27 @@ TEST(Exchange, FoldedBatchNormsAreNoLayers) {
   EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("the last Softmax is left out")));
 }
 
+// Without metadata, from the operators.
+TEST(Exchange, NormalisationsKeepTheirUnits) {
+  const auto imported = [](TrainedNetwork trained, double mean, double deviation) {
+    trained.mean.assign(static_cast<size_t>(trained.input.channels), mean);
+    trained.deviation.assign(static_cast<size_t>(trained.input.channels), deviation);
+    return import_onnx(to_onnx(trained, {.fold_batch_norm = true})).trained;
+  };
+  const TrainedNetwork sequences = imported(
+      small_network(R"([{"type":"lstm","hidden":4,"output":"last"},{"type":"linear","features":"classes"}])",
+                    {.channels = 2, .height = 1, .width = 1, .classes = 3, .time_steps = 5}),
+      -20, 10);
+  EXPECT_THAT(sequences.mean, ElementsAre(-20, -20));
+  EXPECT_THAT(sequences.deviation, ElementsAre(10, 10));
+  for (const auto& [mean, deviation] :
+       {std::pair(0.1307, 0.3081), std::pair(0.0, 1.0), std::pair(0.0, 1 / 255.0)}) {
+    const TrainedNetwork images = imported(small_network(kClassifier), mean, deviation);
+    EXPECT_NEAR(images.mean.at(0), mean, 1e-6);
+    EXPECT_NEAR(images.deviation.at(0), deviation, 1e-6);
+  }
+}
+
 TEST(Exchange, WeightsOfAnotherNetworkAreNotWritten) {
   TrainedNetwork trained = small_network(kClassifier);
   trained.state = small_network(R"([{"type":"flatten"},{"type":"linear","features":"classes"}])").state;

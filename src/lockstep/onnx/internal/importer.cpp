@@ -38,6 +38,18 @@ bool is_open(const proto::Dimension& dimension) {
   return !dimension.has_dim_value() || dimension.dim_value() <= 0;
 }
 
+/// Whether value = factor * input + shift is of pixels from 0 to 255, not of pixels from 0 to 1. Deviations
+/// are at most half of the range of pixels; a mean alone may be subtracted.
+bool takes_bytes(const View& view) {
+  bool is_small = true, is_unit = true;
+  for (size_t i = 0; i < view.factor.size(); ++i) {
+    const double factor = view.factor[i], mean = -view.shift[i] / factor;
+    is_small = is_small && factor < 1.5;
+    is_unit = is_unit && factor >= 0.5 && mean <= 1;
+  }
+  return is_small && !is_unit;
+}
+
 }  // namespace
 
 std::string axes_text(const std::vector<Axis>& axes) {
@@ -63,7 +75,11 @@ size_t axis_of(int64_t axis, size_t rank) {
 }
 
 Importer::Importer(const proto::Model& model, const ImportOptions& options)
-    : graph_(model.graph()), options_(options), tensors_(options.folder), version_(version_of(model)) {
+    : graph_(model.graph()),
+      options_(options),
+      tensors_(options.folder),
+      version_(version_of(model)),
+      is_own_(model.producer_name() == "Lockstep") {
   for (const proto::Tensor& tensor : graph_.initializer()) stored_.emplace(tensor.name(), &tensor);
   for (const proto::Node& one : graph_.node()) {
     for (const std::string& input : one.input()) readers_[input].push_back(&one);
@@ -316,8 +332,8 @@ void Importer::use_normalization(const View& view) {
     throw Unsupported{"the input is read with and without normalisation"};
   if (!used_input_) used_input_ = view;
   if (view.factor.empty()) return;
-  // Factors below 1.5 are of pixels from 0 to 255, as deviations are at most half of their range.
-  const bool bytes = std::all_of(view.factor.begin(), view.factor.end(), [](double f) { return f < 1.5; });
+  const bool images = found_.input.axes.size() == 4;
+  const bool bytes = images && (is_own_ || takes_bytes(view));
   found_.mean.clear();
   found_.deviation.clear();
   for (size_t i = 0; i < view.factor.size(); ++i) {

@@ -86,6 +86,7 @@ class Importer {
   ImportOptions options_;
   TensorReader tensors_;
   int64_t version_ = 0;
+  bool is_own_ = false;  ///< whether Lockstep has written the file, whose images are pixels from 0 to 255
   const proto::Node* node_ = nullptr;
   std::unordered_map<std::string, Value> values_;
   std::unordered_map<std::string, const proto::Tensor*> stored_;
