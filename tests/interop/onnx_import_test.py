@@ -155,6 +155,20 @@ def head(value="f"):
 WEIGHT = ("w", numpy.zeros((4, 192), numpy.float32))
 
 
+# For a Pad of one pixel on each side.
+PADDED = [("pads", numpy.array([0, 0, 1, 1, 0, 0, 1, 1])), ("k", numpy.zeros((3, 3, 3, 3), numpy.float32))]
+
+
+def shared_model(layers, features=1200):
+    """Linear layers that name the same weight."""
+    nodes = [helper.make_node("Flatten", ["x"], ["flat"]),
+             helper.make_node("Gemm", ["flat", "first"], ["v0"], transB=1),
+             *(helper.make_node("Gemm", [f"v{i}", "shared"], [f"v{i + 1}"], transB=1) for i in range(layers)),
+             helper.make_node("Gemm", [f"v{layers}", "last"], ["y"], transB=1)]
+    return small_model(nodes, [(name, numpy.zeros(shape, numpy.float32)) for name, shape in (
+        ("first", (features, 192)), ("shared", (features, features)), ("last", (4, features)))])
+
+
 def external(location, offset="0", length=str(4 * 192 * 4)):
     model = small_model(head("x"), [WEIGHT])
     tensor = model.graph.initializer[0]
@@ -234,6 +248,27 @@ def check_refusals(lockstep, folder):
         "padding": (small_model([helper.make_node("MaxPool", ["x"], ["f"], name="pool", kernel_shape=[2, 2],
                                                   pads=[1, 0, 0, 0]), *head()], [WEIGHT]),
                     'MaxPool "pool": its padding is 1 above, 0 below'),
+        "padded": (small_model([helper.make_node("Pad", ["x", "pads"], ["p"]),
+                                helper.make_node("Sub", ["p", "c"], ["s"], name="shift"),
+                                helper.make_node("Conv", ["s", "k"], ["f"]), *head()],
+                               [WEIGHT, *PADDED, ("c", numpy.full((1,), 0.5, numpy.float32))]),
+                   'Sub "shift": there is a Pad before it'),
+        "padded mean": (small_model([helper.make_node("Pad", ["x", "pads"], ["p"]),
+                                     helper.make_node("ReduceMean", ["p", "axes"], ["f"], name="mean"), *head()],
+                                    [WEIGHT, *PADDED, ("axes", numpy.array([2, 3]))]),
+                        'ReduceMean "mean": there is a Pad before it'),
+        "cut": (small_model([helper.make_node("Pad", ["x", "pads"], ["p"]),
+                             helper.make_node("Slice", ["p", "begin", "end", "axes"], ["f"], name="cut"), *head()],
+                            [WEIGHT, *PADDED, ("begin", numpy.array([0, 0])), ("end", numpy.array([8, 8])),
+                             ("axes", numpy.array([2, 3]))]),
+                'Slice "cut": there is a Pad before it'),
+        "softmax": (small_model([helper.make_node("Softmax", ["x"], ["f"], name="all", axis=1), *head()], [WEIGHT],
+                                version=11), 'Softmax "all": it goes over all axes of [batch,3,8,8]'),
+        "uneven mean": (small_model([helper.make_node("AveragePool", ["x"], ["f"], name="pool", kernel_shape=[2, 2],
+                                                      strides=[2, 2], pads=[1, 1, 2, 2], count_include_pad=1),
+                                     *head()], [WEIGHT]),
+                        'AveragePool "pool": its padding is not equal on both sides'),
+        "shared": (shared_model(300), "too many layers share the same tensors"),
         "open": (small_model(head("x"), [WEIGHT], inputs=("n", 3, "h", "w")), "--image-size HxW"),
         "truncated": (good[:len(good) // 2], "the file is no ONNX file, or was not written to its end"),
         "text": (b"not a model at all", "the file is no ONNX file"),

@@ -14,6 +14,8 @@ constexpr int64_t kLeastVersion = 7;  // of the operator set; before it, operato
 constexpr size_t kMostProblems = 5;
 constexpr int64_t kMostListed = 1'000;
 constexpr int64_t kMostSize = int64_t{1} << 24;
+// What layers may have more than the file: tensors that several of them share are copied for each.
+constexpr int64_t kMostShares = 32, kMostMoreNumbers = int64_t{1} << 28;
 
 int64_t version_of(const proto::Model& model) {
   int64_t version = 1;
@@ -238,7 +240,7 @@ const Value& Importer::value(int index) {
   const std::string& name = node_->input(index);
   const auto known = values_.find(name);
   if (known != values_.end()) return known->second;
-  return values_[name] = tensors_.read(*stored_.at(name));
+  return values_[name] = counted(tensors_.read(*stored_.at(name)));
 }
 
 const View& Importer::view(int index) {
@@ -307,7 +309,18 @@ std::vector<int64_t> Importer::integers_attribute(const char* name) const {
 }
 
 size_t Importer::add_layer(LayerDraft layer, const std::vector<View>& inputs) {
-  for (const View& input : inputs) layer.inputs.push_back(use(input));
+  for (const View& input : inputs) {
+    if (!input.padding.empty()) throw Unsupported{"there is a Pad before it"};
+    layer.inputs.push_back(use(input));
+  }
+  for (const auto& [name, tensor] : layer.tensors) {
+    numbers_of_layers_ += tensor.numel();
+    if (numbers_of_layers_ <= kMostShares * numbers_read_ + kMostMoreNumbers) continue;
+    throw Error(ErrorCode::corrupt_data, "the layers would have " + with_commas(numbers_of_layers_) +
+                                             " numbers or more, and the file has " +
+                                             with_commas(numbers_read_) +
+                                             ": too many layers share the same tensors");
+  }
   layer.node_name = node_->name();
   found_.layers.push_back(std::move(layer));
   return found_.layers.size() - 1;
@@ -364,6 +377,15 @@ bool Importer::is_graph_output(int index) const {
 
 bool Importer::is_read(int index) const {
   return is_graph_output(index) || readers_.contains(node_->output(index));
+}
+
+at::Tensor Importer::attribute_tensor(const proto::Attribute& attribute) {
+  return counted(tensors_.read(attribute.t()));
+}
+
+at::Tensor Importer::counted(at::Tensor tensor) {
+  numbers_read_ += tensor.numel();
+  return tensor;
 }
 
 void Importer::charge(int64_t numbers) {
