@@ -66,6 +66,23 @@ TEST(Exchange, MetadataThatDoNotFitTheOperatorsAreNotUsed) {
   EXPECT_EQ(imported.trained.network.spec()["layers"][4]["features"], "classes");
 }
 
+TEST(Exchange, ConstantsOfLayersHaveALimit) {
+  const std::string layers =
+      R"({"name":"aaaaaaaa","layers":[{"type":"adaptive_average_pool","size":[9999,1]},{"type":"flatten"},
+                                      {"type":"linear","features":"classes"}]})";
+  EXPECT_THAT(error_of([&] { to_onnx(small_network(layers, {.height = 16'777'216})); }),
+              HasSubstr("layer \"0\" would need a constant of 16,777,216 x 9,999 numbers"));
+  // Metadata of the same length that ask for it.
+  std::string bytes = to_onnx(small_network(layers));
+  for (const auto& [from, to] : {std::pair(R"("height":28,)", R"("height":16777216,)"),
+                                 std::pair(R"("name":"aaaaaaaa")", R"("name":"aa")")}) {
+    const size_t at = bytes.rfind(from);
+    ASSERT_NE(at, std::string::npos);
+    bytes.replace(at, std::string(from).size(), to);
+  }
+  EXPECT_THAT(error_of([&] { import_onnx(bytes); }), HasSubstr("no layer in Lockstep"));
+}
+
 TEST(Exchange, FoldedBatchNormsAreNoLayers) {
   const Imported folded =
       import_onnx(to_onnx(small_network(kClassifier), {.fold_batch_norm = true, .scores = true}));
