@@ -2,11 +2,13 @@
 // with trained weights and a new head, on images in an object store, with a mini-batch and a learning rate
 // that grow with the number of workers. MATLAB's lines are in the comments.
 //
-//   build/white_paper/white_paper s3://bucket/photos --weights alexnet.safetensors --workers 8 --output
-//   runs/eight lockstep batch -- build/white_paper/white_paper s3://bucket/photos ...      the same as a job
+//   build/white_paper/white_paper s3://bucket/photos --weights alexnet.safetensors --workers 8
+//   lockstep batch -- build/white_paper/white_paper s3://bucket/photos ...      the same as a job
 //
 // The folder holds a folder of images for each class. Keys of the store are taken from the usual places
-// (docs/stores.md). Without --weights the network starts from random weights. The last line:
+// (docs/stores.md). Without --weights the network starts from random weights. Weights are taken to be of
+// images that were normalised as torchvision's; --normalize names another normalisation, and --normalize auto
+// takes that of the run of Lockstep that has written the weights. The last line:
 //   accuracy 0.870 on 9600 images; mini-batch 2000, learning rate 0.01, 8 workers, weights 5d41402abc4b2a76
 #include <cstdio>
 #include <ctime>
@@ -19,6 +21,7 @@ using namespace lockstep;
 // The values of the white paper.
 struct Experiment {
   std::string weights;
+  std::string normalize = "imagenet";
   std::string network = "alexnet";
   std::string image_size = "227x227";
   int64_t workers = 1;
@@ -30,6 +33,7 @@ struct Experiment {
   std::string output;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("weights", self.weights, "weights of the network, without which it starts from random ones");
+    field("normalize", self.normalize, "how images were normalised when the weights were trained");
     field("network", self.network, "network that is trained");
     field("image-size", self.image_size, "height and width to which images are resized");
     field("workers", self.workers, "number of workers, N", at_least(1));
@@ -61,7 +65,10 @@ train::Options training_options(const Experiment& experiment) {
   // layers = [net.Layers(1:end-3); fullyConnectedLayer(55, 'WeightLearnRateFactor', 10,
   // 'BiasLearnRateFactor', 20);
   //     softmaxLayer(); classificationLayer()];
-  if (!experiment.weights.empty()) options.head = train::Head::new_;
+  if (!experiment.weights.empty()) {
+    options.head = train::Head::new_;
+    options.normalize = experiment.normalize;
+  }
   options.execution = experiment.execution;
   if (experiment.execution == train::Execution::cpu) options.workers = experiment.workers;
   return options;

@@ -5,7 +5,9 @@ with the store's keys in the environment only.
 usage: white_paper_test.py PROGRAM
 """
 
+import json
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -38,6 +40,15 @@ def result_of(printed):
     return found.groups()
 
 
+def write_colours(folder, count=80):
+    """Noise in two classes."""
+    noise = random.Random(1)
+    for number in range(count):
+        file = folder / f"class{number % 2}" / f"{number}.ppm"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"P6\n28 28\n255\n" + noise.randbytes(28 * 28 * 3))
+
+
 def main():
     program = pathlib.Path(sys.argv[1]).resolve()
     with runs.temporary_folder() as name:
@@ -61,7 +72,17 @@ def main():
             if file.is_file() and s3_server.SECRET.encode() in file.read_bytes():
                 sys.exit(f"{file} contains the key of the store")
         weights = folder / "runs" / "disk" / "model.safetensors"
-        result_of(white_paper(program, folder, digits, *FAST, "--weights", weights, "--output", "runs/head"))
+        result_of(white_paper(program, folder, digits, *FAST, "--weights", weights, "--normalize", "auto", "--output",
+                              "runs/head"))
+        # Weights that are in no run: of images normalised as ImageNet's.
+        write_colours(folder / "colours")
+        runs.run("export", "digits_cnn", folder / "published.safetensors", "--image-size", "28x28", "--color", "rgb",
+                 "--classes", 10)
+        result_of(white_paper(program, folder, folder / "colours", *FAST, "--weights", folder / "published.safetensors",
+                              "--output", "runs/colours"))
+        plan = json.loads((folder / "runs/colours/options.json").read_text())["plan"]
+        if plan["data"]["mean"] != [0.485, 0.456, 0.406]:
+            sys.exit(f"the images were normalised by {plan['data']['mean']}")
         white_paper(program, folder, status=2)
         white_paper(program, folder, folder / "none", status=1)
 

@@ -150,6 +150,42 @@ def check_run(lockstep, folder, digits):
     assert json.loads((folder / "graph.json").read_text()) == json.loads((folder / "back.json").read_text())
 
 
+def check_graphs(lockstep, folder):
+    """The layer graph of a network says of its input what its file says and what is asked for, and no more."""
+    def written(network, **options):
+        lockstep("export", network, folder / "written.json", *(part for name, value in options.items()
+                                                               for part in (f"--{name.replace('_', '-')}", value)))
+        graph = json.loads((folder / "written.json").read_text())
+        return graph.get("input", {}) if isinstance(graph, dict) else {}
+
+    assert written("squeezenet") == {}, written("squeezenet")
+    asked = {"image-size": "64x64", "resize": "crop", "resize-to": "72x72", "color": "rgb", "normalize": "imagenet"}
+    found = written("squeezenet", **{name.replace("-", "_"): value for name, value in asked.items()})
+    assert found == asked, found
+    own = {"color": "rgb", "normalize": "imagenet", "resize-to": "72x72"}
+    (folder / "own.json").write_text(json.dumps({**json.loads(EVERY.read_text()), "input": own}))
+    assert written(folder / "own.json") == own, written(folder / "own.json")
+    found = written(folder / "own.json", image_size="29x46", normalize="0.5,0.25")
+    assert found == {**own, "image-size": "29x46", "normalize": "0.5,0.25"}, found
+
+
+def check_many_channels(lockstep, folder):
+    """A run whose normalisation is a long text."""
+    import sequences  # noqa: PLC0415
+
+    run = folder / "wide"
+    sequences.write_ts(folder / "wide.ts", 60, seed=1, channels=64)
+    lockstep("train", folder / "wide.ts", "--network", "lstm_classifier", "--output", run, "--max-epochs", 1,
+             "--mini-batch-size", 16, "--normalize", "mean-std")
+    for end in ("json", "onnx"):
+        lockstep("export", run, folder / f"wide.{end}")
+    normalize = json.loads((folder / "wide.json").read_text())["input"]["normalize"]
+    assert len(normalize.split(",")) == 128, normalize
+    lockstep("import", folder / "wide.onnx", "--output", folder / "wide_again.json")
+    assert weights_hash(folder / "wide_again.safetensors") == weights_hash(run / "model.safetensors")
+    assert json.loads((folder / "wide_again.json").read_text())["input"]["normalize"] == normalize
+
+
 def check_sequences(lockstep, program, folder, network, name, options):
     """Of any length; PyTorch's module of the same name and weights is the reference."""
     file = folder / f"{name}.onnx"
@@ -184,6 +220,8 @@ def main():
         check_cpp(code, folder, "every", values, logits)
         runs.write_digits({folder / "digits": 100})
         check_run(lockstep, folder, folder / "digits")
+        check_graphs(lockstep, folder)
+        check_many_channels(lockstep, folder)
         check_sequences(lockstep, code, folder, STEPS, "steps", ["--sequence", "12x29"])
         for network in ("lstm_classifier", "conv_classifier"):
             check_sequences(lockstep, None, folder, network, network, [])

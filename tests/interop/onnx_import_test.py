@@ -7,6 +7,7 @@ Needs torch, torchvision, onnx, onnxscript, onnxruntime, safetensors and Pillow.
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import sys
@@ -154,6 +155,20 @@ def head(value="f"):
 WEIGHT = ("w", numpy.zeros((4, 192), numpy.float32))
 
 
+# For a Pad of one pixel on each side.
+PADDED = [("pads", numpy.array([0, 0, 1, 1, 0, 0, 1, 1])), ("k", numpy.zeros((3, 3, 3, 3), numpy.float32))]
+
+
+def shared_model(layers, features=1200):
+    """Linear layers that name the same weight."""
+    nodes = [helper.make_node("Flatten", ["x"], ["flat"]),
+             helper.make_node("Gemm", ["flat", "first"], ["v0"], transB=1),
+             *(helper.make_node("Gemm", [f"v{i}", "shared"], [f"v{i + 1}"], transB=1) for i in range(layers)),
+             helper.make_node("Gemm", [f"v{layers}", "last"], ["y"], transB=1)]
+    return small_model(nodes, [(name, numpy.zeros(shape, numpy.float32)) for name, shape in (
+        ("first", (features, 192)), ("shared", (features, features)), ("last", (4, features)))])
+
+
 def external(location, offset="0", length=str(4 * 192 * 4)):
     model = small_model(head("x"), [WEIGHT])
     tensor = model.graph.initializer[0]
@@ -233,6 +248,27 @@ def check_refusals(lockstep, folder):
         "padding": (small_model([helper.make_node("MaxPool", ["x"], ["f"], name="pool", kernel_shape=[2, 2],
                                                   pads=[1, 0, 0, 0]), *head()], [WEIGHT]),
                     'MaxPool "pool": its padding is 1 above, 0 below'),
+        "padded": (small_model([helper.make_node("Pad", ["x", "pads"], ["p"]),
+                                helper.make_node("Sub", ["p", "c"], ["s"], name="shift"),
+                                helper.make_node("Conv", ["s", "k"], ["f"]), *head()],
+                               [WEIGHT, *PADDED, ("c", numpy.full((1,), 0.5, numpy.float32))]),
+                   'Sub "shift": there is a Pad before it'),
+        "padded mean": (small_model([helper.make_node("Pad", ["x", "pads"], ["p"]),
+                                     helper.make_node("ReduceMean", ["p", "axes"], ["f"], name="mean"), *head()],
+                                    [WEIGHT, *PADDED, ("axes", numpy.array([2, 3]))]),
+                        'ReduceMean "mean": there is a Pad before it'),
+        "cut": (small_model([helper.make_node("Pad", ["x", "pads"], ["p"]),
+                             helper.make_node("Slice", ["p", "begin", "end", "axes"], ["f"], name="cut"), *head()],
+                            [WEIGHT, *PADDED, ("begin", numpy.array([0, 0])), ("end", numpy.array([8, 8])),
+                             ("axes", numpy.array([2, 3]))]),
+                'Slice "cut": there is a Pad before it'),
+        "softmax": (small_model([helper.make_node("Softmax", ["x"], ["f"], name="all", axis=1), *head()], [WEIGHT],
+                                version=11), 'Softmax "all": it goes over all axes of [batch,3,8,8]'),
+        "uneven mean": (small_model([helper.make_node("AveragePool", ["x"], ["f"], name="pool", kernel_shape=[2, 2],
+                                                      strides=[2, 2], pads=[1, 1, 2, 2], count_include_pad=1),
+                                     *head()], [WEIGHT]),
+                        'AveragePool "pool": its padding is not equal on both sides'),
+        "shared": (shared_model(300), "too many layers share the same tensors"),
         "open": (small_model(head("x"), [WEIGHT], inputs=("n", 3, "h", "w")), "--image-size HxW"),
         "truncated": (good[:len(good) // 2], "the file is no ONNX file, or was not written to its end"),
         "text": (b"not a model at all", "the file is no ONNX file"),
@@ -247,6 +283,32 @@ def check_refusals(lockstep, folder):
             wrong.append(f"{name}: {text}")
     assert not wrong, "\n".join(wrong)
     print(f"{len(cases)} files are refused", flush=True)
+
+
+def check_normalisations(lockstep, folder):
+    """Of pixels from 0 to 1 and from 0 to 255, in the units of `normalize`, pixels / 255."""
+    def constant(name, *numbers):
+        return name, numpy.array(numbers, numpy.float32).reshape(1, -1, 1, 1)
+
+    mean, deviation = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    bytes_mean = tuple(255 * number for number in mean)
+    cases = {"centred": ([("Sub", (0.45,))], (0.45,) * 3, (1,) * 3),
+             "torchvision": ([("Sub", mean), ("Div", deviation)], mean, deviation),
+             "both": ([("Sub", (0.5,)), ("Mul", (2,))], (0.5,) * 3, (0.5,) * 3),
+             "bytes": ([("Sub", bytes_mean)], mean, (1 / 255,) * 3),
+             "scaled": ([("Div", (127.5,)), ("Sub", (1,))], (0.5,) * 3, (0.5,) * 3)}
+    for name, (steps, expected_mean, expected_deviation) in cases.items():
+        value, nodes, tensors = "x", [], [WEIGHT]
+        for place, (op, numbers) in enumerate(steps):
+            tensors.append(constant(f"c{place}", *numbers))
+            nodes.append(helper.make_node(op, [value, f"c{place}"], [f"v{place}"]))
+            value = f"v{place}"
+        path = folder / f"{name}.onnx"
+        path.write_bytes(small_model([*nodes, *head(value)], tensors).SerializeToString())
+        lockstep("import", path, "--output", folder / f"{name}.json")
+        found = json.loads((folder / f"{name}.json").read_text())["input"]["normalize"].split(",")
+        assert numpy.allclose([float(number) for number in found[::2]], expected_mean, atol=1e-5), (name, found)
+        assert numpy.allclose([float(number) for number in found[1::2]], expected_deviation, atol=1e-5), (name, found)
 
 
 def check_command(lockstep, folder):
@@ -274,6 +336,7 @@ def main():
         folder = Path(name)
         write_images(folder / "images")
         check_refusals(lockstep, folder)
+        check_normalisations(lockstep, folder)
         check_command(lockstep, folder)
         check_recurrent(lockstep, folder)
         for today in (True, False):

@@ -45,22 +45,33 @@ Json input_of(const train::Model& model) {
   return input;
 }
 
+/// What the network's file says of its input, and what the call gives in place of it.
+Json asked_input(const Call& call, const nn::Network& network) {
+  Json input = nn::expected_input(network);
+  for (const Setting& setting : call.settings) {
+    if (is_input_option(setting.name)) input[setting.name] = setting.text;
+  }
+  return input;
+}
+
 nn::Network with_input(const nn::Network& network, const Json& input) {
-  if (network.spec().is_null()) return network;
+  if (network.spec().is_null() || input.empty()) return network;
   Json spec = network.spec();
   if (spec.is_array()) spec = Json{{"layers", std::move(spec)}};
   spec["input"] = input;
   return nn::read_network(spec, network.name());
 }
 
-onnx::TrainedNetwork trained(const train::Model& model) {
-  return {.network = with_input(model.network, input_of(model)),
+onnx::TrainedNetwork trained(const train::Model& model, const Json& input) {
+  return {.network = with_input(model.network, input),
           .input = model.input,
           .state = model.state,
           .classes = model.classes,
           .mean = model.mean,
           .deviation = model.deviation};
 }
+
+onnx::TrainedNetwork trained(const train::Model& model) { return trained(model, input_of(model)); }
 
 /// Class names, or numbers as names.
 std::vector<std::string> classes_of(const std::string& text, int64_t otherwise) {
@@ -114,6 +125,10 @@ train::Model model_without_run(const Call& call, const nn::Network& network, con
   model.network = network;
   model.input = free_input(call, network, options);
   model.resize = options.resize;
+  if (!options.resize_to.empty()) {
+    const auto [height, width] = train::parse_size("resize-to", options.resize_to);
+    model.resize_to = {height, width};
+  }
   if (choice.weights != "last") {
     train::check_weights_are_there(network, choice.weights);
     model.state = nn::read_weights(choice.weights).tensors;
@@ -154,7 +169,8 @@ onnx::TrainedNetwork open_exported(const Call& call, Console& console, NeedsWeig
     return trained(model);
   }
   train::Model model = model_without_run(call, read, choice);
-  if (choice.weights == "last" && needs == NeedsWeights::yes) {
+  if (needs == NeedsWeights::no) return trained(model, asked_input(call, read));
+  if (choice.weights == "last") {
     console.note(
         "note: these are initial weights of seed 0, because no trained ones are named; to name them: "
         "--weights FILE, or a run folder\n");

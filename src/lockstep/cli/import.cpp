@@ -31,9 +31,10 @@ void refuse_existing(const std::filesystem::path& path) {
 
 std::string next_command(const onnx::TrainedNetwork& trained, const std::filesystem::path& graph,
                          const std::filesystem::path& weights) {
-  if (trained.input.time_steps > 0)
-    return "lockstep train FOLDER --network " + graph.string() + " --weights " + weights.string();
-  return "lockstep predict " + graph.string() + " IMAGES --weights " + weights.string() +
+  const std::string command = trained.input.time_steps > 0
+                                  ? "lockstep train FOLDER --network " + graph.string()
+                                  : "lockstep predict " + graph.string() + " IMAGES";
+  return command + " --weights " + weights.string() +
          (nn::expected_input(trained.network).contains("normalize") ? "" : " --normalize ...");
 }
 

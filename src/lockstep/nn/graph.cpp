@@ -17,6 +17,7 @@ constexpr int64_t kMostLayers = 10'000;
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostListItems = 16;  // in a list option; kernels have two
 constexpr size_t kMostTextBytes = 1'000;
+constexpr size_t kMostInputBytes = size_t{1} << 20;  // "normalize" has two numbers for each channel
 
 [[noreturn]] void refuse(std::string message, std::string hint = {}) {
   throw Error(ErrorCode::invalid_option, std::move(message), std::move(hint));
@@ -38,10 +39,14 @@ void check_value(const std::string& where, const std::string& key, const Json& v
            " must be a number, a text, true, false or a short list of numbers");
 }
 
-std::string text_at(const Json& json, const char* key, const std::string& where) {
+std::string text_at(const Json& json, const char* key, const std::string& where,
+                    size_t most_bytes = kMostTextBytes) {
   const Json& value = json.at(key);
-  if (!value.is_string() || value.get_ref<const std::string&>().size() > kMostTextBytes)
-    refuse(where + ": \"" + key + "\" must be a text");
+  if (!value.is_string()) refuse(where + ": \"" + key + "\" must be a text");
+  if (const size_t bytes = value.get_ref<const std::string&>().size(); bytes > most_bytes)
+    refuse(where + ": \"" + key + "\" must be a text of at most " +
+           with_commas(static_cast<int64_t>(most_bytes)) + " bytes, and has " +
+           with_commas(static_cast<int64_t>(bytes)));
   return value.get<std::string>();
 }
 
@@ -247,7 +252,8 @@ struct TopLevel {
 void check_input_options(const Json& options) {
   if (!options.is_object() || options.size() > kMostListItems)
     refuse("\"input\" must be an object of options, such as \"image-size\": \"227x227\"");
-  for (const auto& [key, value] : options.items()) text_at(options, key.c_str(), "\"input\"");
+  for (const auto& [key, value] : options.items())
+    text_at(options, key.c_str(), "\"input\"", kMostInputBytes);
 }
 
 TopLevel read_top_level(const Json& json) {

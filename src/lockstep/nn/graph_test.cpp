@@ -156,6 +156,18 @@ TEST(Graph, TheOutputHasToBeLogits) {
               HasSubstr("the loss and the scores apply softmax"));
 }
 
+TEST(Graph, NormalisationsOfManyChannelsAreRead) {
+  std::string numbers = "0.485123456,0.229123456";
+  for (int channel = 1; channel < 200; ++channel) numbers += ",0.485123456,0.229123456";
+  const auto graph = [](const std::string& normalize) {
+    return Json{{"layers", Json::parse(classifier(R"({"type":"relu"})"))},
+                {"input", {{"normalize", normalize}}}};
+  };
+  EXPECT_EQ(read_network(graph(numbers), "net").spec()["input"]["normalize"], numbers);
+  EXPECT_THAT(complaint(graph(std::string(2 << 20, '1')).dump()),
+              HasSubstr("\"normalize\" must be a text of at most 1,048,576 bytes, and has 2,097,152"));
+}
+
 TEST(Graph, TooSmallImagesNameTheSmallestThatFits) {
   const std::string deep =
       classifier(R"({"type":"conv2d","filters":4,"kernel":5},{"type":"max_pool","kernel":2},)"

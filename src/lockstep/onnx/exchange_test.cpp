@@ -66,6 +66,23 @@ TEST(Exchange, MetadataThatDoNotFitTheOperatorsAreNotUsed) {
   EXPECT_EQ(imported.trained.network.spec()["layers"][4]["features"], "classes");
 }
 
+TEST(Exchange, ConstantsOfLayersHaveALimit) {
+  const std::string layers =
+      R"({"name":"aaaaaaaa","layers":[{"type":"adaptive_average_pool","size":[9999,1]},{"type":"flatten"},
+                                      {"type":"linear","features":"classes"}]})";
+  EXPECT_THAT(error_of([&] { to_onnx(small_network(layers, {.height = 16'777'216})); }),
+              HasSubstr("layer \"0\" would need a constant of 16,777,216 x 9,999 numbers"));
+  // Metadata of the same length that ask for it.
+  std::string bytes = to_onnx(small_network(layers));
+  for (const auto& [from, to] : {std::pair(R"("height":28,)", R"("height":16777216,)"),
+                                 std::pair(R"("name":"aaaaaaaa")", R"("name":"aa")")}) {
+    const size_t at = bytes.rfind(from);
+    ASSERT_NE(at, std::string::npos);
+    bytes.replace(at, std::string(from).size(), to);
+  }
+  EXPECT_THAT(error_of([&] { import_onnx(bytes); }), HasSubstr("no layer in Lockstep"));
+}
+
 TEST(Exchange, FoldedBatchNormsAreNoLayers) {
   const Imported folded =
       import_onnx(to_onnx(small_network(kClassifier), {.fold_batch_norm = true, .scores = true}));
@@ -73,6 +90,27 @@ TEST(Exchange, FoldedBatchNormsAreNoLayers) {
   for (const Json& layer : folded.trained.network.spec()["layers"]) types.push_back(layer["type"]);
   EXPECT_THAT(types, ElementsAre("conv2d", "relu", "flatten", "linear"));
   EXPECT_THAT(folded.notes, testing::Contains(HasSubstr("the last Softmax is left out")));
+}
+
+// Without metadata, from the operators.
+TEST(Exchange, NormalisationsKeepTheirUnits) {
+  const auto imported = [](TrainedNetwork trained, double mean, double deviation) {
+    trained.mean.assign(static_cast<size_t>(trained.input.channels), mean);
+    trained.deviation.assign(static_cast<size_t>(trained.input.channels), deviation);
+    return import_onnx(to_onnx(trained, {.fold_batch_norm = true})).trained;
+  };
+  const TrainedNetwork sequences = imported(
+      small_network(R"([{"type":"lstm","hidden":4,"output":"last"},{"type":"linear","features":"classes"}])",
+                    {.channels = 2, .height = 1, .width = 1, .classes = 3, .time_steps = 5}),
+      -20, 10);
+  EXPECT_THAT(sequences.mean, ElementsAre(-20, -20));
+  EXPECT_THAT(sequences.deviation, ElementsAre(10, 10));
+  for (const auto& [mean, deviation] :
+       {std::pair(0.1307, 0.3081), std::pair(0.0, 1.0), std::pair(0.0, 1 / 255.0)}) {
+    const TrainedNetwork images = imported(small_network(kClassifier), mean, deviation);
+    EXPECT_NEAR(images.mean.at(0), mean, 1e-6);
+    EXPECT_NEAR(images.deviation.at(0), deviation, 1e-6);
+  }
 }
 
 TEST(Exchange, WeightsOfAnotherNetworkAreNotWritten) {

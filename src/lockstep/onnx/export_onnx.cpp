@@ -131,7 +131,7 @@ void write_output(GraphBuilder& builder, proto::Graph& graph, std::string value,
 
 }  // namespace
 
-proto::Graph graph_of(const TrainedNetwork& trained, const ExportOptions& options) {
+proto::Graph graph_of(const TrainedNetwork& trained, const ExportOptions& options, size_t most_bytes) {
   if (trained.network.spec().is_null())
     throw Error(ErrorCode::invalid_option,
                 "network " + quote(trained.network.name()) +
@@ -142,7 +142,7 @@ proto::Graph graph_of(const TrainedNetwork& trained, const ExportOptions& option
   proto::ValueInfo& input = *graph.add_input();
   describe_value(input, "input", input_sizes(trained.input));
   input.set_doc_string(input_text(trained, options));
-  GraphBuilder builder(graph);
+  GraphBuilder builder(graph, static_cast<int64_t>(most_bytes));
   for (const char* name : {"input", "logits", "scores"}) builder.reserve(name);
   const std::string first = options.normalized_input ? "input" : write_normalization(builder, trained);
   write_output(builder, graph, write_layers(builder, trained, options, first), trained, options);

@@ -170,11 +170,13 @@ Imported import_other(const proto::Model& model, const ImportOptions& options) {
   trained.network = nn::read_network(graph.json, options.name);
   trained.mean = found.mean;
   trained.deviation = found.deviation;
-  if (found.mean.empty())
-    imported.notes.emplace_back(
-        "the file does not normalise its input, so name the normalisation of the images that it was trained "
-        "with: "
-        "--normalize, such as --normalize imagenet");
+  if (found.mean.empty()) {
+    const bool sequences = trained.input.time_steps > 0;
+    imported.notes.push_back("the file does not normalise its input, so name the normalisation of the " +
+                             std::string(sequences ? "sequences" : "images") +
+                             " that it was trained with: --normalize, such as --normalize " +
+                             (sequences ? "none" : "imagenet"));
+  }
   trained.state = state_for(trained.network, trained.input, std::move(graph.tensors), options.name);
   return imported;
 }

@@ -192,6 +192,7 @@ void import_elementwise(Importer& importer) {
     const at::Tensor numbers = *constant;
     if (changes_nothing(op, numbers) && (place == 0 || op == "Add" || op == "Mul"))
       return importer.set_output(0, importer.view(place));
+    if (!importer.view(place).padding.empty()) throw Unsupported{"there is a Pad before it"};
     if (op == "Add" && import_bias(importer, place, numbers)) return;
     if (import_normalization(importer, place, numbers)) return;
     throw Unsupported{"it changes a layer's output by a constant"};

@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/nn/tensor_bytes.h"
 
 namespace lockstep::onnx {
@@ -66,6 +68,17 @@ std::string GraphBuilder::add_number(const std::string& name, double value) {
 
 std::string GraphBuilder::add_integers(const std::string& name, const std::vector<int64_t>& values) {
   return add_tensor(name, at::tensor(values, at::kLong));
+}
+
+void GraphBuilder::take_room(const std::string& layer, int64_t rows, int64_t columns) {
+  constexpr int64_t kNumberBytes = sizeof(float);
+  int64_t numbers = 0;
+  if (__builtin_mul_overflow(rows, columns, &numbers) || numbers > room_ / kNumberBytes)
+    throw Error(ErrorCode::invalid_option,
+                "layer " + quote(layer) + " would need a constant of " + with_commas(rows) + " x " +
+                    with_commas(columns) + " numbers in an ONNX file, which has room for " + as_bytes(room_),
+                "export its weights as safetensors, and its layers as .json, .py or .cpp");
+  room_ -= numbers * kNumberBytes;
 }
 
 void GraphBuilder::name_output(const std::string& value, const std::string& name) {

@@ -41,7 +41,8 @@ struct NodeSpec {
 
 class GraphBuilder {
  public:
-  explicit GraphBuilder(proto::Graph& graph) : graph_(graph) {}
+  /// most_bytes: of the constants for which take_room is called
+  GraphBuilder(proto::Graph& graph, int64_t most_bytes) : graph_(graph), room_(most_bytes) {}
 
   /// Keeps this name of a value for the caller.
   void reserve(const std::string& value) { taken_.insert(value); }
@@ -55,6 +56,11 @@ class GraphBuilder {
   std::string add_number(const std::string& name, double value);
   std::string add_integers(const std::string& name, const std::vector<int64_t>& values);
 
+  /// For constants that grow with the sizes of a layer and not with its learnables: to be called before
+  /// float32 [rows,columns] is computed. Throws invalid_option if all of these take more bytes than the graph
+  /// may have.
+  void take_room(const std::string& layer, int64_t rows, int64_t columns);
+
   /// Renames a value that no operator reads.
   void name_output(const std::string& value, const std::string& name);
 
@@ -63,6 +69,7 @@ class GraphBuilder {
 
   proto::Graph& graph_;
   std::set<std::string> taken_;
+  int64_t room_;  ///< bytes that are left
 };
 
 }  // namespace lockstep::onnx

@@ -14,6 +14,8 @@ constexpr int64_t kLeastVersion = 7;  // of the operator set; before it, operato
 constexpr size_t kMostProblems = 5;
 constexpr int64_t kMostListed = 1'000;
 constexpr int64_t kMostSize = int64_t{1} << 24;
+// What layers may have more than the file: tensors that several of them share are copied for each.
+constexpr int64_t kMostShares = 32, kMostMoreNumbers = int64_t{1} << 28;
 
 int64_t version_of(const proto::Model& model) {
   int64_t version = 1;
@@ -36,6 +38,18 @@ std::string node_text(const proto::Node& node) {
 
 bool is_open(const proto::Dimension& dimension) {
   return !dimension.has_dim_value() || dimension.dim_value() <= 0;
+}
+
+/// Whether value = factor * input + shift is of pixels from 0 to 255, not of pixels from 0 to 1. Deviations
+/// are at most half of the range of pixels; a mean alone may be subtracted.
+bool takes_bytes(const View& view) {
+  bool is_small = true, is_unit = true;
+  for (size_t i = 0; i < view.factor.size(); ++i) {
+    const double factor = view.factor[i], mean = -view.shift[i] / factor;
+    is_small = is_small && factor < 1.5;
+    is_unit = is_unit && factor >= 0.5 && mean <= 1;
+  }
+  return is_small && !is_unit;
 }
 
 }  // namespace
@@ -63,7 +77,11 @@ size_t axis_of(int64_t axis, size_t rank) {
 }
 
 Importer::Importer(const proto::Model& model, const ImportOptions& options)
-    : graph_(model.graph()), options_(options), tensors_(options.folder), version_(version_of(model)) {
+    : graph_(model.graph()),
+      options_(options),
+      tensors_(options.folder),
+      version_(version_of(model)),
+      is_own_(model.producer_name() == "Lockstep") {
   for (const proto::Tensor& tensor : graph_.initializer()) stored_.emplace(tensor.name(), &tensor);
   for (const proto::Node& one : graph_.node()) {
     for (const std::string& input : one.input()) readers_[input].push_back(&one);
@@ -222,7 +240,7 @@ const Value& Importer::value(int index) {
   const std::string& name = node_->input(index);
   const auto known = values_.find(name);
   if (known != values_.end()) return known->second;
-  return values_[name] = tensors_.read(*stored_.at(name));
+  return values_[name] = counted(tensors_.read(*stored_.at(name)));
 }
 
 const View& Importer::view(int index) {
@@ -291,7 +309,18 @@ std::vector<int64_t> Importer::integers_attribute(const char* name) const {
 }
 
 size_t Importer::add_layer(LayerDraft layer, const std::vector<View>& inputs) {
-  for (const View& input : inputs) layer.inputs.push_back(use(input));
+  for (const View& input : inputs) {
+    if (!input.padding.empty()) throw Unsupported{"there is a Pad before it"};
+    layer.inputs.push_back(use(input));
+  }
+  for (const auto& [name, tensor] : layer.tensors) {
+    numbers_of_layers_ += tensor.numel();
+    if (numbers_of_layers_ <= kMostShares * numbers_read_ + kMostMoreNumbers) continue;
+    throw Error(ErrorCode::corrupt_data, "the layers would have " + with_commas(numbers_of_layers_) +
+                                             " numbers or more, and the file has " +
+                                             with_commas(numbers_read_) +
+                                             ": too many layers share the same tensors");
+  }
   layer.node_name = node_->name();
   found_.layers.push_back(std::move(layer));
   return found_.layers.size() - 1;
@@ -316,8 +345,8 @@ void Importer::use_normalization(const View& view) {
     throw Unsupported{"the input is read with and without normalisation"};
   if (!used_input_) used_input_ = view;
   if (view.factor.empty()) return;
-  // Factors below 1.5 are of pixels from 0 to 255, as deviations are at most half of their range.
-  const bool bytes = std::all_of(view.factor.begin(), view.factor.end(), [](double f) { return f < 1.5; });
+  const bool images = found_.input.axes.size() == 4;
+  const bool bytes = images && (is_own_ || takes_bytes(view));
   found_.mean.clear();
   found_.deviation.clear();
   for (size_t i = 0; i < view.factor.size(); ++i) {
@@ -348,6 +377,15 @@ bool Importer::is_graph_output(int index) const {
 
 bool Importer::is_read(int index) const {
   return is_graph_output(index) || readers_.contains(node_->output(index));
+}
+
+at::Tensor Importer::attribute_tensor(const proto::Attribute& attribute) {
+  return counted(tensors_.read(attribute.t()));
+}
+
+at::Tensor Importer::counted(at::Tensor tensor) {
+  numbers_read_ += tensor.numel();
+  return tensor;
 }
 
 void Importer::charge(int64_t numbers) {

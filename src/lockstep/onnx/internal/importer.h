@@ -54,7 +54,9 @@ class Importer {
   std::string text_attribute(const char* name, const std::string& otherwise) const;
   std::vector<int64_t> integers_attribute(const char* name) const;
 
-  /// Adds a layer that reads `inputs`; the node's first output becomes `result` with it.
+  /// Adds a layer that reads `inputs`, and returns its index. Throws Unsupported for inputs with padding,
+  /// which only convolutions and means over windows take over, and corrupt_data for far more numbers than the
+  /// file has.
   size_t add_layer(LayerDraft layer, const std::vector<View>& inputs);
   LayerDraft& layer(size_t index) { return found_.layers[index]; }
   void set_output(int index, Value value);
@@ -67,8 +69,7 @@ class Importer {
   bool is_graph_output(int index) const;
   /// Whether a node or the graph reads the output.
   bool is_read(int index) const;
-  TensorReader& tensors() { return tensors_; }
-  at::Tensor attribute_tensor(const proto::Attribute& attribute) { return tensors_.read(attribute.t()); }
+  at::Tensor attribute_tensor(const proto::Attribute& attribute);
   void note(std::string text) { found_.notes.push_back(std::move(text)); }
   /// Counts numbers that were computed; throws Unsupported when there are too many.
   void charge(int64_t numbers);
@@ -78,6 +79,7 @@ class Importer {
   void read_output();
   std::vector<bool> needed_nodes() const;
   void run(const proto::Node& node);
+  at::Tensor counted(at::Tensor tensor);
   [[noreturn]] void refuse_problems() const;
   size_t use(const View& view);
   void use_normalization(const View& view);
@@ -86,6 +88,7 @@ class Importer {
   ImportOptions options_;
   TensorReader tensors_;
   int64_t version_ = 0;
+  bool is_own_ = false;  ///< whether Lockstep has written the file, whose images are pixels from 0 to 255
   const proto::Node* node_ = nullptr;
   std::unordered_map<std::string, Value> values_;
   std::unordered_map<std::string, const proto::Tensor*> stored_;
@@ -93,6 +96,8 @@ class Importer {
   std::vector<std::string> problems_;
   int64_t problem_count_ = 0;
   int64_t numbers_left_ = int64_t{1} << 28;
+  int64_t numbers_read_ = 0;  ///< of tensors of the file
+  int64_t numbers_of_layers_ = 0;
   std::optional<View> used_input_;  ///< the first use of the network's input
   FoundLayers found_;
 };

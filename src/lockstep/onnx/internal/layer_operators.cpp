@@ -15,7 +15,6 @@ namespace {
 /// An elementwise function, which keeps the axes.
 void import_function(Importer& importer, const char* type, Json options = Json::object()) {
   View view = importer.view(0);
-  if (!view.padding.empty()) throw Unsupported{"there is a Pad before it"};
   view.layer = importer.add_layer({.type = type, .options = std::move(options)}, {view});
   view.recurrent = RecurrentOutput::none;
   view.factor = view.shift = {};
@@ -72,6 +71,11 @@ void import_softmax(Importer& importer) {
   const int64_t axis = importer.integer_attribute("axis", importer.version() < 13 ? 1 : -1);
   if (!channels || axis_of(axis, view.axes.size()) != *channels)
     throw Unsupported{"its axis is not that of the channels"};
+  // Before version 13 it goes over all axes from this one on.
+  const bool one_axis = std::all_of(view.axes.begin() + static_cast<std::ptrdiff_t>(*channels) + 1,
+                                    view.axes.end(), [](const Axis& after) { return after.size == 1; });
+  if (importer.version() < 13 && !one_axis)
+    throw Unsupported{"it goes over all axes of " + axes_text(view.axes) + " from the channels on"};
   if (!importer.is_graph_output(0)) return import_function(importer, "softmax");
   importer.note("the last " + importer.node().op_type() +
                 " is left out: a network of Lockstep returns logits, and predict applies softmax itself");
@@ -237,7 +241,6 @@ Json pool_options(Importer& importer, const std::array<Side, 2>& sides, std::arr
 void import_max_pool(Importer& importer) {
   const View view = importer.view(0);
   check_is_image(view);
-  if (!view.padding.empty()) throw Unsupported{"there is a Pad before it"};
   if (importer.node().output_size() > 1 && !importer.node().output(1).empty())
     throw Unsupported{"it also gives the places of the maxima"};
   const auto sides = sides_of(importer, view, importer.integers_attribute("kernel_shape"));
@@ -278,10 +281,11 @@ void import_average_pool(Importer& importer) {
     view.padding = {};
   } else {
     const bool begins = sides[0].begin > 0 || sides[1].begin > 0;
-    const bool ends_only = pads && !begins;
-    if (pads && counts_padding == ends_only)
-      throw Unsupported{counts_padding ? "its padding is not equal on both sides"
-                                       : "its padding does not count in the means, and in Lockstep it does"};
+    const bool even = sides[0].begin == sides[0].end && sides[1].begin == sides[1].end;
+    // In Lockstep padding counts in the means, but not what only the windows of ceil_mode reach.
+    if (counts_padding && !even) throw Unsupported{"its padding is not equal on both sides"};
+    if (!counts_padding && begins)
+      throw Unsupported{"its padding does not count in the means, and in Lockstep it does"};
     options = pool_options(importer, sides, counts);
   }
   const std::string reader = importer.reader_of_output();
@@ -297,7 +301,6 @@ void import_average_pool(Importer& importer) {
 void import_global_average_pool(Importer& importer) {
   const View view = importer.view(0);
   check_is_image(view);
-  if (!view.padding.empty()) throw Unsupported{"there is a Pad before it"};
   const size_t layer = importer.add_layer({.type = "global_average_pool"}, {view});
   importer.set_output(0, image_view(view, layer, {view.axes[1].size, 1, 1}));
 }
@@ -322,7 +325,6 @@ void import_reduce_mean(Importer& importer) {
 
 void import_batch_norm(Importer& importer) {
   View view = importer.view(0);
-  if (!view.padding.empty()) throw Unsupported{"there is a Pad before it"};
   if (importer.integer_attribute("training_mode", 0) != 0) throw Unsupported{"it is in training mode"};
   if (view.axes.size() < 2 || (view.axes[1].label != 'C' && view.axes[1].label != 'F') ||
       view.labels().find('T') != std::string::npos)

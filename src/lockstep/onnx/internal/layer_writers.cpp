@@ -5,6 +5,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <c10/util/accumulate.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -146,6 +147,7 @@ std::string write_layer_norm(GraphBuilder& graph, const LayerToWrite& layer) {
   const std::string& name = layer.name();
   const bool sequences = layer.shapes[0].size() == 2;
   const nn::Shape shape = sequences ? nn::Shape{layer.shapes[0][0]} : layer.shapes[0];
+  if (!options.affine) graph.take_room(name, 1, c10::multiply_integers(shape));
   const std::string scale =
       options.affine ? add_own(graph, layer, "weight") : graph.add_tensor(name + "/weight", at::ones(shape));
   std::vector<std::string> inputs{layer.inputs[0], scale};
@@ -165,6 +167,7 @@ std::string write_even_response_norm(GraphBuilder& graph, const LayerToWrite& la
   const auto options = layer.options_as<nn::LocalResponseNorm>();
   const std::string& name = layer.name();
   const int64_t channels = layer.shapes[0][0];
+  graph.take_room(name, channels, channels);
   const at::Tensor place = at::arange(channels, at::kLong);
   const at::Tensor distance = place.view({1, channels}) - place.view({channels, 1});
   const at::Tensor counts = at::logical_and(distance >= -(options.size / 2), distance < options.size / 2);
@@ -264,6 +267,8 @@ std::string write_adaptive_pool(GraphBuilder& graph, const LayerToWrite& layer) 
     const std::vector<int64_t> size{in[1] / out[1], in[2] / out[2]};
     return graph.add({"AveragePool", name, layer.inputs, {{"kernel_shape", size}, {"strides", size}}});
   }
+  graph.take_room(name, in[2], out[2]);
+  graph.take_room(name, in[1], out[1]);
   const std::string across = graph.add_tensor(name + "/columns", means_matrix(in[2], out[2]));
   const std::string down = graph.add_tensor(name + "/rows", means_matrix(in[1], out[1]).t());
   const std::string narrow = graph.add({"MatMul", name + "/narrow", {layer.inputs[0], across}});

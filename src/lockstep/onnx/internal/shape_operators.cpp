@@ -27,6 +27,13 @@ View flattened(Importer& importer, const View& view) {
   return result;
 }
 
+/// The first input, whose sizes are those of its axes.
+const View& unpadded_view(Importer& importer) {
+  const View& view = importer.view(0);
+  if (!view.padding.empty()) throw Unsupported{"there is a Pad before it"};
+  return view;
+}
+
 bool is_image(const View& view) { return view.labels() == "NCHW" && view.padding.empty(); }
 
 void import_flatten(Importer& importer) {
@@ -39,7 +46,7 @@ void import_flatten(Importer& importer) {
 }
 
 void import_transpose(Importer& importer) {
-  View view = importer.view(0);
+  View view = unpadded_view(importer);
   auto order = importer.integers_attribute("perm");
   if (order.empty()) {
     for (size_t i = view.axes.size(); i-- > 0;) order.push_back(static_cast<int64_t>(i));
@@ -53,7 +60,6 @@ void import_transpose(Importer& importer) {
     used[from] = true;
     view.axes[i] = before[from];
   }
-  if (!view.padding.empty()) throw Unsupported{"there is a Pad before it"};
   importer.set_output(0, view);
 }
 
@@ -143,7 +149,7 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 }
 
 void import_reshape(Importer& importer) {
-  View view = importer.view(0);
+  View view = unpadded_view(importer);
   const std::vector<int64_t> sizes = reshaped_sizes(importer, view);
   if (is_image(view) && sizes.size() == 2 && sizes[0] == view.axes[0].size)
     return importer.set_output(0, flattened(importer, view));
@@ -169,7 +175,7 @@ void import_reshape(Importer& importer) {
 }
 
 void import_shape(Importer& importer) {
-  const View& view = importer.view(0);
+  const View& view = unpadded_view(importer);
   const auto rank = static_cast<int64_t>(view.axes.size());
   const auto bound = [&](const char* name, int64_t otherwise) {
     const int64_t value = importer.integer_attribute(name, otherwise);
@@ -260,7 +266,7 @@ void import_gather(Importer& importer) {
 
 void import_slice(Importer& importer) {
   constexpr int64_t kFar = 1 << 30;
-  const View view = importer.view(0);
+  const View view = unpadded_view(importer);
   const bool inputs = importer.version() >= 10;
   const auto begins = inputs ? importer.integers(1) : importer.integers_attribute("starts");
   const auto ends = inputs ? importer.integers(2) : importer.integers_attribute("ends");

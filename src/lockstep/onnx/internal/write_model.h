@@ -18,7 +18,9 @@ inline constexpr const char* kOwnKey = "lockstep";
 /// The end of the names of tensors that ONNX has no place for; the entry holds their values.
 inline constexpr const char* kBatchCount = ".num_batches_tracked";
 
-proto::Graph graph_of(const TrainedNetwork& trained, const ExportOptions& options);
+/// Throws invalid_option if constants that are not learnables take more than `most_bytes`.
+proto::Graph graph_of(const TrainedNetwork& trained, const ExportOptions& options,
+                      size_t most_bytes = kMostModelBytes);
 
 /// The metadata by name.
 std::map<std::string, std::string> metadata_of(const TrainedNetwork& trained, const ExportOptions& options);

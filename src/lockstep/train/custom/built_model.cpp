@@ -126,7 +126,11 @@ at::Tensor BuiltModel::predict(const at::Tensor& input) const { return predict(d
 
 at::Tensor BuiltModel::predict(const data::Shard& shard, StreamStates* states) const {
   const torch::NoGradGuard no_grad;
-  if (parts_->training) parts_->begin_evaluation();
+  if (parts_->training) {
+    parts_->begin_evaluation();
+  } else {
+    parts_->shard_statistics.load(parts_->weights);  // the program may have written into state()
+  }
   const kernels::DirectKernels convolutions(parts_->options.kernels == Kernels::auto_);
   const AutocastScope autocast(parts_->options.precision, parts_->weights.device().type(),
                                WeightCasts::renew);

@@ -72,7 +72,8 @@ class BuiltModel {
   /// `exchange` changes it, by the rule of PyTorch's GradScaler.
   double loss_scale() const;
 
-  /// Learnables and running statistics by name, as in a file of weights. They are the model's own tensors.
+  /// Learnables and running statistics by name, as in a file of weights. They are the model's own tensors:
+  /// writing into them changes the model.
   nn::NamedTensors state() const;
   /// Over state(). Equal weights have equal hashes.
   uint64_t hash() const;

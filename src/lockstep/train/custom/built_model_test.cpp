@@ -1,10 +1,12 @@
 // A built model: the order of its input's dimensions, frozen layers, factors of learning rates.
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/train/custom/learnables.h"
 #include "lockstep/train/custom/test_loops.h"
+#include "lockstep/train/custom/validate.h"
 
 namespace lockstep::train {
 namespace {
@@ -21,6 +23,27 @@ TEST(BuiltModel, LabelledInputIsPermutedAndChecked) {
     EXPECT_TRUE(at::equal(model.predict(images), logits));  // a training pass has not moved the statistics
     EXPECT_THROW(model.forward(images.permute({3, 2, 1, 0}), "SSCB"), Error);  // height and width changed
     EXPECT_THROW(model.forward(images, "BCS"), Error);
+    return 0;
+  });
+}
+
+TEST(BuiltModel, PredictionsUseWeightsAndStatisticsThatWerePutBack) {
+  on_workers(1, [](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(20));
+    const at::Tensor images = at::rand({5, 1, 6, 6});
+    nn::NamedTensors first = model.state();
+    for (auto& [name, tensor] : first) tensor = tensor.detach().clone();
+    const at::Tensor logits = model.predict(images);
+    const double loss = validate(model, halves(20), worker.comm()).loss;
+    Sgdm sgdm(model.parameters());
+    for (const auto& batch : data::MiniBatchQueue(halves(20), worker.share(), {}))
+      sgdm.step(exchange(worker, loss_and_gradients(model, batch, loss_of(model))).gradients);
+    EXPECT_FALSE(at::equal(model.predict(images), logits));
+    const at::NoGradGuard no_grad;
+    nn::NamedTensors own = model.state();
+    for (size_t i = 0; i < own.size(); ++i) own[i].second.copy_(first[i].second);
+    EXPECT_TRUE(at::equal(model.predict(images), logits));
+    EXPECT_EQ(validate(model, halves(20), worker.comm()).loss, loss);
     return 0;
   });
 }

@@ -113,6 +113,13 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
+// Copies of frozen ones stay frozen in the next update.
+std::vector<at::Tensor> copies_of_learnables(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> all = copies(parameters);
+  for (size_t i = 0; i < all.size(); ++i) all[i].requires_grad_(parameters[i].requires_grad());
+  return all;
+}
+
 std::vector<at::Tensor> zeros_like(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> all;
   for (const at::Tensor& tensor : tensors)
@@ -140,8 +147,9 @@ SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vec
   check_gradients(parameters, gradients);
   if (!velocity.empty()) check_list(parameters, velocity, "velocities");
   const torch::NoGradGuard no_grad;
-  if (gradients.empty()) return {copies(parameters), copies(velocity)};
-  SgdmUpdate next{copies(parameters), velocity.empty() ? zeros_like(parameters) : copies(velocity)};
+  if (gradients.empty()) return {copies_of_learnables(parameters), copies(velocity)};
+  SgdmUpdate next{copies_of_learnables(parameters),
+                  velocity.empty() ? zeros_like(parameters) : copies(velocity)};
   const device::UpdateRule rule = rule_of(options);
   const std::vector<bool> learned = learned_of(parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -157,10 +165,11 @@ AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vec
   if (!moments.mean_square.empty()) check_list(parameters, moments.mean_square, "mean squares");
   const torch::NoGradGuard no_grad;
   if (gradients.empty()) {
-    return {copies(parameters), {moments.iteration, copies(moments.mean), copies(moments.mean_square)}};
+    return {copies_of_learnables(parameters),
+            {moments.iteration, copies(moments.mean), copies(moments.mean_square)}};
   }
   AdamUpdate next{
-      copies(parameters),
+      copies_of_learnables(parameters),
       {moments.iteration + 1, moments.mean.empty() ? zeros_like(parameters) : copies(moments.mean),
        moments.mean_square.empty() ? zeros_like(parameters) : copies(moments.mean_square)}};
   const device::UpdateRule rule = corrected(rule_of(options), moments.iteration);
@@ -221,7 +230,11 @@ std::vector<double> learn_rate_factors(const BuiltModel& model, const std::strin
 
 LearnableUpdater::LearnableUpdater(std::vector<at::Tensor> parameters, std::vector<double> factors,
                                    device::UpdateRule rule)
-    : rule_(rule), parameters_(std::move(parameters)), factors_(std::move(factors)) {
+    : rule_(rule),
+      parameters_(std::move(parameters)),
+      factors_(std::move(factors)),
+      all_learned_(std::none_of(parameters_.begin(), parameters_.end(),
+                                [](const at::Tensor& parameter) { return parameter.requires_grad(); })) {
   if (factors_.empty()) factors_.assign(parameters_.size(), 1.0);
   if (factors_.size() != parameters_.size()) {
     throw Error(ErrorCode::invalid_option, "there are " + std::to_string(parameters_.size()) +
@@ -249,7 +262,7 @@ void LearnableUpdater::step(const std::vector<at::Tensor>& gradients, double lea
   if (gradients.empty()) return void(++skipped_);
   device::UpdateRule rule = corrected(rule_, made);
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!parameters_[i].requires_grad()) continue;  // frozen: weight decay must not change it
+    if (!all_learned_ && !parameters_[i].requires_grad()) continue;  // weight decay must not change it
     rule.learning_rate = learning_rate * factors_[i];
     apply(rule, gradients[i], parameters_[i].detach(), at_or_none(first_, i), at_or_none(second_, i));
   }

@@ -55,7 +55,8 @@ struct SgdmUpdate {
 /// One step of SGD with momentum, with PyTorch's arithmetic. Returns new tensors and does not change its
 /// arguments. `velocity` is the result of the last step, empty before the first one. Each list has one tensor
 /// for each learnable, float or double. If some parameters require a gradient, the others are frozen and keep
-/// their values. Throws invalid_option if the lists do not fit together.
+/// their values; if none does, all are learned. The new parameters require a gradient where the old ones do.
+/// Throws invalid_option if the lists do not fit together.
 SgdmUpdate sgdm_update(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
                        const std::vector<at::Tensor>& velocity = {}, const SgdmOptions& options = {});
 
@@ -99,7 +100,8 @@ std::vector<double> learn_rate_factors(const BuiltModel& model, const std::strin
                                        double other);
 
 /// sgdm_update and adam_update in place, with their state. step() changes the parameters that were given;
-/// model.parameters() are the model's own.
+/// model.parameters() are the model's own. Parameters that require no gradient are frozen, unless that was so
+/// for all of them when they were given.
 class LearnableUpdater {
  public:
   /// One step, with a gradient for each parameter or an empty list. Without a learning rate it uses that of
@@ -125,6 +127,7 @@ class LearnableUpdater {
   device::UpdateRule rule_;
   std::vector<at::Tensor> parameters_;
   std::vector<double> factors_;
+  bool all_learned_;  ///< none required a gradient when they were given
   std::vector<at::Tensor> first_;
   std::vector<at::Tensor> second_;
   int64_t steps_ = 0;

@@ -55,8 +55,14 @@ TEST(Learnables, UpdatesArePyTorchsAndPure) {
 TEST(Learnables, FrozenOnesKeepTheirBitsUnderWeightDecay) {
   const std::vector<at::Tensor> parameters{at::randn({4}).requires_grad_(), at::randn({3})};
   const std::vector<at::Tensor> gradients{at::randn({4}), at::zeros({3})};
-  const SgdmUpdate sgdm = sgdm_update(parameters, gradients, {}, {.weight_decay = 0.1});
-  const AdamUpdate adam = adam_update(parameters, gradients, {}, {.weight_decay = 0.1});
+  SgdmUpdate sgdm{parameters, {}};
+  AdamUpdate adam{parameters, {}};
+  for (int step = 0; step < 2; ++step) {
+    sgdm = sgdm_update(sgdm.parameters, gradients, sgdm.velocity, {.weight_decay = 0.1});
+    adam = adam_update(adam.parameters, gradients, adam.moments, {.weight_decay = 0.1});
+  }
+  EXPECT_TRUE(adam.parameters[0].requires_grad());
+  EXPECT_TRUE(sgdm_update(sgdm.parameters, {}).parameters[0].requires_grad());
   for (const auto& updated : {sgdm.parameters, adam.parameters}) {
     EXPECT_FALSE(at::equal(updated[0], parameters[0]));
     EXPECT_TRUE(at::equal(updated[1], parameters[1]));
@@ -64,6 +70,16 @@ TEST(Learnables, FrozenOnesKeepTheirBitsUnderWeightDecay) {
 }
 
 TEST(Learnables, ObjectsDoWhatTheFunctionsDo) {
+  const std::vector<at::Tensor> plain{at::randn({2})}, half{at::randn({2}), at::randn({3}).requires_grad_()};
+  for (const auto& given : {plain, half}) {
+    std::vector<at::Tensor> own;
+    for (const at::Tensor& one : given)
+      own.push_back(one.detach().clone().requires_grad_(one.requires_grad()));
+    const auto updated = sgdm_update(given, given, {}, {.weight_decay = 0.1}).parameters;
+    Sgdm(own, {.weight_decay = 0.1}).step(given);
+    for (size_t i = 0; i < own.size(); ++i) EXPECT_TRUE(at::equal(own[i], updated[i])) << i;
+    EXPECT_FALSE(at::equal(own.back(), given.back()));
+  }
   std::vector<at::Tensor> parameters{at::randn({7}).requires_grad_()};
   SgdmUpdate pure{{parameters[0].detach().clone()}, {}};
   AdamUpdate pure_adam{{parameters[0].detach().clone()}, {}};
