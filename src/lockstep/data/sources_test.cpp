@@ -267,6 +267,17 @@ TEST(Idx, NamesWithAPointAndCopiesAreKnown) {
   EXPECT_EQ(open_source(mnist, {.test_part = true}).file, mnist + "t10k-images.idx3-ubyte");
 }
 
+TEST(Idx, TheTrainingPartIsKnownInTheMiddleOfAName) {
+  const TemporaryFolder folder;
+  for (const std::string part : {"emnist-letters-test", "emnist-letters-train"}) {
+    folder.write(part + "-images-idx3-ubyte", idx_images(3, 2, 2, "aaaabbbbcccc"));
+    folder.write(part + "-labels-idx1-ubyte", idx_labels({4, 4, 9}));
+  }
+  const std::string root = folder.path().string() + "/emnist-letters-";
+  EXPECT_EQ(open_source(folder.path()).file, root + "train-images-idx3-ubyte");
+  EXPECT_EQ(open_source(folder.path(), {.test_part = true}).file, root + "test-images-idx3-ubyte");
+}
+
 TEST(Idx, BadFilesAreNamed) {
   const TemporaryFolder folder;
   const std::string images = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
