@@ -172,6 +172,7 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   folder.write("\xff\xfe/1.png", kPng);
   EXPECT_THAT(failure(folder.path()),
               AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("hint: rename the folder")));
+  EXPECT_EQ(open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true}).dataset.size(), 3);
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "cat/loop");
   EXPECT_THAT(failure(folder.path()), HasSubstr("a link to a folder that contains it"));
 }
