@@ -23,7 +23,8 @@ train::Model model_for_scores(const Call& call, train::Model model, const train:
 /// them.
 train::Model take_weights(train::Model& model);
 
-/// The class names in a file, one per line. Throws not_found, io.
+/// The class names in a file, one per line. Throws not_found, io; invalid_option for a name that is there
+/// twice.
 std::vector<std::string> read_classes(const std::string& path);
 
 /// Reads the weights. Warns on standard error about numbers that are not finite, and about weights that
