@@ -122,6 +122,10 @@ data::Labels labels_of(const Call& call, const train::Model& model) {
   return options.labels;
 }
 
+void note_part(const data::Source& source, Console& console, const comm::Communicator* group) {
+  if (leads(group) && !source.file.empty()) console.note("the images of " + printable(source.file) + "\n");
+}
+
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
                                const train::Options& options, Console& console,
                                const comm::Communicator* group) {

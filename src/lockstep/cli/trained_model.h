@@ -34,6 +34,9 @@ void examine_weights(train::Model& model, Console& console);
 /// How labels are read: as --labels says, otherwise as the model's run did.
 data::Labels labels_of(const Call& call, const train::Model& model);
 
+/// The leading rank says on standard error which file of a folder is used, if only one is (Source::file).
+void note_part(const data::Source& source, Console& console, const comm::Communicator* group);
+
 /// The samples of `source`. With --on-bad-sample skip, unreadable samples are skipped, and the leading rank
 /// reports them on standard error.
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,
