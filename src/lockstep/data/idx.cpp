@@ -116,9 +116,8 @@ std::vector<std::string> image_names(const Files& files, const SourceOptions& op
     return again || files.has_folder(name);
   });
   if (found.empty()) found = all;
-  std::stable_partition(found.begin(), found.end(), [&](const std::string& name) {
-    return is_training_name(name) != options.test_part;
-  });
+  std::stable_partition(found.begin(), found.end(),
+                        [&](const std::string& name) { return is_training_name(name) != options.test_part; });
   return found;
 }
 

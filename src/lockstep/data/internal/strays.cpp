@@ -36,10 +36,10 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
 [[noreturn]] void refuse_files(const std::string& root, const std::vector<BadSample>& strays,
                                const std::string& what, const std::string& hint) {
   const auto count = static_cast<int64_t>(strays.size());
-  Error error(ErrorCode::corrupt_data,
-              "\"" + root + "\" contains " + what + ": \"" + strays.front().source +
-                  "\": " + strays.front().reason,
-              hint);
+  Error error(
+      ErrorCode::corrupt_data,
+      "\"" + root + "\" contains " + what + ": \"" + strays.front().source + "\": " + strays.front().reason,
+      hint);
   const int64_t listed = std::min(count, kMostStraysListed);
   for (int64_t i = 1; i < listed; ++i) {
     const BadSample& stray = strays[static_cast<size_t>(i)];
@@ -54,9 +54,8 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
 void refuse_strays(const std::string& root, const std::vector<BadSample>& strays,
                    const ImagesOfClasses& images) {
   refuse_files(root, strays,
-               strays.size() == 1
-                   ? "1 file that is not an image of a class"
-                   : with_commas(std::ssize(strays)) + " files that are not images of a class",
+               strays.size() == 1 ? "1 file that is not an image of a class"
+                                  : with_commas(std::ssize(strays)) + " files that are not images of a class",
                hint_for_strays(strays, images));
 }
 
