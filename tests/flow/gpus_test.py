@@ -121,6 +121,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
     def test_processes_without_a_gpu_load_data_for_those_that_have_one(self):
         """Also into the memory of a GPU, and where a loader stops in the middle."""
         settings = {"every epoch": ["--memory-share", "0", "--resident", "off", "--augment", "shift"],
+                    "parts": ["--memory-share", "0", "--resident", "off", "--resize-to", "20x20", "--augment",
+                              "random-crop"],
                     "kept": ["--resident", "off"], "resident": ["--resident", "on"]}
         for name, options in settings.items():
             with self.subTest(name):

@@ -2,6 +2,7 @@
 """What is read from finished runs: evaluate and predict for any number of workers, diff of two runs."""
 
 import json
+import struct
 import unittest
 
 import runs
@@ -41,6 +42,19 @@ class Results(runs.TestFolders, unittest.TestCase):
         for one, other in zip(exact, folded, strict=True):
             for name, score in one["scores"].items():
                 self.assertLessEqual(abs(other["scores"][name] - score), 1e-4 * score + 1e-6, "scores have six decimals")
+
+    def test_predict_takes_the_test_images_of_a_folder_with_both_parts(self):
+        folder = self.folder / "idx"
+        folder.mkdir()
+        for part, count in {"train": 3, "t10k": 2}.items():
+            pixels = (bytes(range(256)) * 10)[:count * 28 * 28]
+            (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + pixels)
+            (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + bytes(range(count)))
+        printed = runs.run("predict", self.one, folder)
+        self.assertIn(f"the images of {folder}/t10k-images-idx3-ubyte\n", printed)
+        self.assertIn("t10k-images-idx3-ubyte#1", printed)
+        self.assertNotIn("train-images", printed)
+        self.assertIn("t10k-images-idx3-ubyte#1", runs.run("layer", "show", self.one, folder, "--sample", "1"))
 
     def test_diff(self):
         printed = runs.run("diff", self.one, self.same)

@@ -277,6 +277,9 @@ class Transfer(runs.TestFolders, unittest.TestCase):
         named = json.loads(runs.run("predict", network, self.held_out, "--weights", weights, "--classes", names,
                                     "--format", "json"))
         self.assertEqual([one["label"] for one in named], [f"digit {one['label']}" for one in json.loads(by_run)])
+        names.write_text("".join(f"digit {min(number, 8)}\n" for number in range(10)))
+        refused = runs.run("predict", network, self.held_out, "--weights", weights, "--classes", names, status=2)
+        self.assertIn(f'"{names}" has the class "digit 8" twice, in lines 9 and 10', refused)
 
 
 if __name__ == "__main__":

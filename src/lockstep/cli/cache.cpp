@@ -6,9 +6,11 @@
 namespace lockstep::cli {
 
 int run_cache(const Call& call, Console& console) {
+  const auto [options, given] = training_options(call);
   train::TrainingRequest request;
   request.folder = call.words.front();
-  for (const train::CacheReport& report : train::make_caches(request, training_options(call).options)) {
+  request.given = given;  // so that the recipe chooses the image size that it chooses for train
+  for (const train::CacheReport& report : train::make_caches(request, options)) {
     for (const data::BadSample& bad : report.bad)
       console.note("skipped \"" + bad.source + "\": " + bad.reason + "\n");
     const data::ImageFormat& format = report.format;

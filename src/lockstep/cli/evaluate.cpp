@@ -151,7 +151,7 @@ int run_evaluate(const Call& call, Console& console) {
                                                                   .on_bad_sample = options.on_bad_sample,
                                                                   .classes = model.classes,
                                                                   .test_part = true});
-    if (leads(group) && !source.file.empty()) console.note("the images of " + printable(source.file) + "\n");
+    note_part(source, console, group);
     const data::Dataset dataset = readable_samples(source, model, options, console, group);
     const std::vector<train::Prediction> predictions =
         predict(call, console, take_weights(model), dataset, options, group);

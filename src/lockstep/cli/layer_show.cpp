@@ -120,7 +120,8 @@ data::Dataset sample_of(const Call& call, const train::Model& model, const train
                                      : data::open_source(path, {.labels = labels_of(call, model),
                                                                 .on_bad_sample = options.on_bad_sample,
                                                                 .classes = model.classes,
-                                                                .unlabelled = true})
+                                                                .unlabelled = true,
+                                                                .test_part = true})
                                            .dataset;
   if (index >= all.size())
     throw Error(

@@ -47,10 +47,13 @@ std::vector<data::Dataset> open_inputs(const Call& call, const train::Model& mod
       continue;
     }
     add_files();
-    add(data::open_source(path, {.labels = labels_of(call, model),
-                                 .on_bad_sample = options.on_bad_sample,
-                                 .classes = model.classes,
-                                 .unlabelled = true}));
+    const data::Source source = data::open_source(path, {.labels = labels_of(call, model),
+                                                         .on_bad_sample = options.on_bad_sample,
+                                                         .classes = model.classes,
+                                                         .unlabelled = true,
+                                                         .test_part = true});
+    note_part(source, console, group);
+    add(source);
   }
   add_files();
   return inputs;

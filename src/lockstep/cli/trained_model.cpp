@@ -1,5 +1,7 @@
 #include "lockstep/cli/trained_model.h"
 
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -72,6 +74,16 @@ std::vector<std::string> read_classes(const std::string& path) {
     if (name.ends_with('\r')) name.pop_back();
   }
   if (!names.empty() && names.back().empty()) names.pop_back();
+  std::unordered_map<std::string_view, size_t> lines;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto [first, is_new] = lines.emplace(names[i], i + 1);
+    if (is_new) continue;
+    throw Error(ErrorCode::invalid_option,
+                quote(path) + " has the class " + quote(names[i]) + " twice, in lines " +
+                    with_commas(static_cast<int64_t>(first->second)) + " and " +
+                    with_commas(static_cast<int64_t>(i + 1)),
+                "give each class its own name, one in each line");
+  }
   return names;
 }
 
@@ -108,6 +120,10 @@ data::Labels labels_of(const Call& call, const train::Model& model) {
   train::Options options{.labels = model.labels};
   if (const auto text = call.text_of("labels")) set_field(options, "labels", *text);
   return options.labels;
+}
+
+void note_part(const data::Source& source, Console& console, const comm::Communicator* group) {
+  if (leads(group) && !source.file.empty()) console.note("the images of " + printable(source.file) + "\n");
 }
 
 data::Dataset readable_samples(const data::Source& source, const train::Model& model,

@@ -23,7 +23,8 @@ train::Model model_for_scores(const Call& call, train::Model model, const train:
 /// them.
 train::Model take_weights(train::Model& model);
 
-/// The class names in a file, one per line. Throws not_found, io.
+/// The class names in a file, one per line. Throws not_found, io; invalid_option for a name that is there
+/// twice.
 std::vector<std::string> read_classes(const std::string& path);
 
 /// Reads the weights. Warns on standard error about numbers that are not finite, and about weights that
@@ -32,6 +33,9 @@ void examine_weights(train::Model& model, Console& console);
 
 /// How labels are read: as --labels says, otherwise as the model's run did.
 data::Labels labels_of(const Call& call, const train::Model& model);
+
+/// The leading rank says on standard error which file of a folder is used, if only one is (Source::file).
+void note_part(const data::Source& source, Console& console, const comm::Communicator* group);
 
 /// The samples of `source`. With --on-bad-sample skip, unreadable samples are skipped, and the leading rank
 /// reports them on standard error.

@@ -1,15 +1,19 @@
 // A folder of class folders with CSV files. A file is a sequence, a line is a time step, a column is a
 // channel. A first line with names is skipped. A value may have quotes.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/dataset_parts.h"
 #include "lockstep/data/internal/parallel.h"
 #include "lockstep/data/internal/sequence_text.h"
+#include "lockstep/data/internal/strays.h"
 
 namespace lockstep::data {
 namespace {
@@ -28,13 +32,21 @@ struct ClassFile {
   }
 };
 
+// Names can begin as numbers do: infrared, nanotesla, 2theta. What begins as a number in another way is a
+// value, so that "1;2" is refused and not skipped as a name.
+bool begins_as_value(std::string_view word) {
+  float value = 0;
+  const char* const word_end = word.data() + word.size();
+  const auto [end, code] = std::from_chars(word.data(), word_end, value);
+  if (code == std::errc::invalid_argument) return false;
+  return end == word_end || (*end != '_' && std::isalpha(static_cast<unsigned char>(*end)) == 0);
+}
+
 /// Whether no cell of the line is a number.
 bool names_channels(std::string_view line) {
   for (std::optional rest(line); rest;) {
     const std::string_view word = without_plus(next_cell(rest));
-    float value = 0;
-    if (word == "?" || std::from_chars(word.data(), word.data() + word.size(), value).ec == std::errc())
-      return false;
+    if (word == "?" || begins_as_value(word)) return false;
   }
   return true;
 }
@@ -79,20 +91,98 @@ std::string class_of(const Files& files, const std::filesystem::path& path, Labe
   return labels == Labels::top ? path.begin()->string() : path.parent_path().filename().string();
 }
 
-std::vector<ClassFile> csv_files(const Files& files, const SourceOptions& options) {
-  std::vector<ClassFile> found;
-  for (const Files::Name& name : files.names()) {
-    if (name.kind != io::Listed::Kind::file || !is_csv_name(files.path(name))) continue;
-    const std::filesystem::path path(files.path(name));
-    found.push_back({class_of(files, path, options.labels), path, name.bytes});
-    if (found.back().class_name.empty() && !options.unlabelled) {
-      throw Error(ErrorCode::invalid_option,
-                  "\"" + files.shown(files.path(name)) + "\" is not in a class folder",
-                  "move it into a folder with the name of its class");
+// What a folder contains; strays and empty folders in the order of their paths.
+struct CsvListing {
+  std::vector<ClassFile> files;
+  std::vector<BadSample> strays, empty_folders;
+  DatasetParts parts{SampleWords{.plural = "samples", .file = "1.csv"}};
+};
+
+// Some stores do not list folders, so folders are also derived from the files' paths.
+class CsvSorting {
+ public:
+  CsvSorting(const Files& files, const SourceOptions& options) : files_(files), options_(options) {}
+
+  CsvListing run() {
+    folder_at("");
+    for (const Files::Name& name : files_.names()) take(name);
+    if (!files_.one_file()) note_folders();
+    std::sort(listing_.files.begin(), listing_.files.end());
+    std::sort(listing_.strays.begin(), listing_.strays.end(), by_source);
+    return std::move(listing_);
+  }
+
+  static bool by_source(const BadSample& a, const BadSample& b) { return a.source < b.source; }
+
+ private:
+  struct Folder {
+    bool has_csv_itself = false;
+    bool has_csv = false;  // in this folder or below
+    bool has_folder = false;
+  };
+
+  static std::string_view folder_of(std::string_view path) {
+    const size_t slash = path.rfind('/');
+    return path.substr(0, slash == std::string_view::npos ? 0 : slash);
+  }
+
+  Folder& folder_at(std::string_view path) {
+    const auto [at, is_new] = folders_.try_emplace(std::string(path));
+    if (is_new && !path.empty()) folder_at(folder_of(path)).has_folder = true;
+    return at->second;
+  }
+
+  void take(const Files::Name& name) {
+    const std::string_view path = files_.path(name), parent = folder_of(path);
+    if (name.kind == io::Listed::Kind::folder) {
+      folder_at(path);
+      return;
+    }
+    Folder& folder = folder_at(parent);
+    if (name.kind != io::Listed::Kind::file) {
+      if (!parent.empty() || is_csv_name(path) || !is_note(path))
+        listing_.strays.push_back({files_.shown(path), kNoFile});
+    } else if (is_csv_name(path)) {
+      folder.has_csv_itself = folder.has_csv = true;
+      listing_.files.push_back({class_of(files_, path, options_.labels), path, name.bytes});
+      if (listing_.files.back().class_name.empty() && !options_.unlabelled)
+        throw Error(ErrorCode::invalid_option, "\"" + files_.shown(path) + "\" is not in a class folder",
+                    "move it into a folder with the name of its class");
     }
   }
-  std::sort(found.begin(), found.end());
-  return found;
+
+  // By folder, a folder of folders is not a class; by first level, everything below counts.
+  void note_folders() {
+    for (auto& [path, folder] : folders_) {
+      if (!folder.has_csv_itself) continue;
+      for (std::string_view above = folder_of(path); !above.empty(); above = folder_of(above))
+        folder_at(above).has_csv = true;
+    }
+    const bool by_top = options_.labels == Labels::top;
+    for (const auto& [path, folder] : folders_) {
+      if (path.empty()) continue;
+      if (folder.has_csv) {
+        if (!by_top) listing_.parts.add(path, folder.has_csv_itself);
+      } else if (by_top ? path.find('/') == std::string::npos : !folder.has_folder) {
+        listing_.empty_folders.push_back({files_.shown(path), "the class folder contains no CSV files"});
+      }
+    }
+  }
+
+  const Files& files_;
+  const SourceOptions& options_;
+  CsvListing listing_;
+  std::map<std::string, Folder> folders_;  // its elements do not move
+};
+
+// The same rules as for images.
+void check_csv_listing(const CsvListing& listing, const std::string& root, const SourceOptions& options) {
+  if (options.on_bad_sample == OnBadSample::skip || options.unlabelled) return;
+  if (!listing.strays.empty()) refuse_strays(root, listing.strays);
+  if (options.classes.empty() && !listing.empty_folders.empty())
+    throw Error(ErrorCode::invalid_option,
+                "the class folder \"" + listing.empty_folders.front().source + "\" contains no CSV files",
+                "remove the folder, or add --on-bad-sample skip");
 }
 
 // How many of the next files are read together: one if they are on a disk or their sizes are unknown.
@@ -118,7 +208,9 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
 
 }  // namespace
 
-bool is_csv_name(std::string_view name) { return name.ends_with(".csv") || name.ends_with(".CSV"); }
+bool is_csv_name(std::string_view name) {
+  return name.size() > 3 && lower(name.substr(name.size() - 4)) == ".csv";
+}
 
 bool fits_csv(const Files& files) {
   if (files.one_file()) return is_csv_name(files.path(files.names().front()));
@@ -138,12 +230,17 @@ Source open_csv(Files files, const SourceOptions& options) {
         "\"" + files.root() + "\" is one CSV file, which is one sequence: a line for each time step",
         "give a folder with a folder of such files for each class; tables with a sample in each line are "
         "not supported");
-  const std::vector<ClassFile> found = csv_files(files, options);
+  const std::string& root = files.root();
+  CsvListing listing = CsvSorting(files, options).run();
+  check_csv_listing(listing, root, options);
+  const std::vector<ClassFile>& found = listing.files;
   std::set<std::string> names;
   for (const ClassFile& file : found) {
     if (!file.class_name.empty()) names.insert(file.class_name);
   }
   const std::vector<std::string> classes(names.begin(), names.end());
+  check_class_names(classes, root, options);
+  if (options.classes.empty() && !options.unlabelled) listing.parts.check(root, classes.size());
   std::vector<Sequence> sequences;
   int64_t channels = 0, numbers = 0;
   for (auto next = std::span(found); !next.empty();) {
@@ -155,14 +252,20 @@ Source open_csv(Files files, const SourceOptions& options) {
       Sequence sequence = read_csv(texts[i], files.shown(some[i].path.native()), channels);
       numbers += static_cast<int64_t>(sequence.values.size());
       if (numbers > kMostSequenceNumbers)
-        throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" has more than the maximum of " +
+        throw Error(ErrorCode::invalid_option, "\"" + root + "\" has more than the maximum of " +
                                                    with_commas(kMostSequenceNumbers) + " numbers");
       sequence.label = name.empty() ? -1 : std::distance(names.begin(), names.find(name));
       sequences.push_back(std::move(sequence));
     }
   }
-  return source_of(channels, classes, std::move(sequences), files.root(), files.described("sequence folder"),
-                   options);
+  Source source =
+      source_of(channels, classes, std::move(sequences), root, files.described("sequence folder"), options);
+  source.skipped = std::move(listing.strays);
+  if (options.classes.empty())
+    source.skipped.insert(source.skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
+  std::sort(source.skipped.begin(), source.skipped.end(), CsvSorting::by_source);
+  source.warning = listing.parts.warning(root, source.dataset.classes());
+  return source;
 }
 
 }  // namespace lockstep::data

@@ -150,6 +150,8 @@ void check_size(const ImageSize& size) {
   if (size.width <= 0 || size.height <= 0) throw DecodeError("it has no pixels (" + text + ")");
   if (size.height > kMostPixels / size.width)
     throw DecodeError("it has " + text + " pixels, more than the maximum of " + with_commas(kMostPixels));
+  if (std::max(size.width, size.height) > kMostSide)
+    throw DecodeError("it has " + text + " pixels, but a side may have at most " + with_commas(kMostSide));
 }
 
 void ends_at(const char* format, size_t offset) {

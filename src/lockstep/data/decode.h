@@ -15,6 +15,7 @@
 namespace lockstep::data {
 
 constexpr int64_t kMostPixels = int64_t{1} << 27;
+constexpr int64_t kMostSide = int64_t{1} << 20;  // pixels; resizing takes memory for several whole rows
 constexpr int64_t kMostFileBytes = int64_t{1} << 29;
 
 /// Why an image cannot be read, for example "JPEG ends at byte 20480". A caller that knows the file's name

@@ -121,6 +121,11 @@ TEST(Decode, RefusesWhatSoFewBytesCannotHold) {
   EXPECT_THAT(failure("a.png", png), HasSubstr("PNG ends at byte"));
   png.replace(16, 8, std::string("\x00\x00\x00\x00\x00\x00\x20\x00", 8));
   EXPECT_THAT(failure("a.png", png), HasSubstr("no pixels"));
+  const std::string side("\x07\xfc\xa7\x00", 4), one("\x00\x00\x00\x01", 4);  // 133,998,336 and 1 pixels
+  for (const std::string& size : {side + one, one + side}) {
+    png.replace(16, 8, size);
+    EXPECT_THAT(failure("a.png", png), HasSubstr("pixels, but a side may have at most 1,048,576"));
+  }
 }
 
 TEST(MemoryGate, LetsInWhatItsBudgetHoldsAndMoreThanThatAlone) {

@@ -101,6 +101,11 @@ std::string labels_name(const Files& files, std::string name) {
   return !files.has(name) && files.has(other) ? other : name;
 }
 
+// EMNIST's names have the part in their middle: emnist-letters-train-images-idx3-ubyte.
+bool is_training_name(std::string_view name) {
+  return lower(name.substr(0, name.rfind("images"))).find("train") != std::string::npos;
+}
+
 // The wanted images first, then the others in the order of their names. A file is not listed again compressed
 // or in its folder.
 std::vector<std::string> image_names(const Files& files, const SourceOptions& options) {
@@ -111,9 +116,8 @@ std::vector<std::string> image_names(const Files& files, const SourceOptions& op
     return again || files.has_folder(name);
   });
   if (found.empty()) found = all;
-  std::stable_partition(found.begin(), found.end(), [&](const std::string& name) {
-    return name.starts_with("train") != options.test_part;
-  });
+  std::stable_partition(found.begin(), found.end(),
+                        [&](const std::string& name) { return is_training_name(name) != options.test_part; });
   return found;
 }
 

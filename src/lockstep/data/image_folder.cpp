@@ -56,14 +56,6 @@ struct Listing {
   }
 };
 
-bool is_note(std::string_view name) {
-  const std::string low = lower(name);
-  if (low.starts_with("readme") || low.starts_with("license") || low.starts_with("licence")) return true;
-  constexpr std::array<std::string_view, 4> kEndings{".txt", ".csv", ".json", ".md"};
-  return std::any_of(kEndings.begin(), kEndings.end(),
-                     [&](std::string_view ending) { return low.ends_with(ending); });
-}
-
 std::string_view parent_of(std::string_view path) {
   return path.substr(0, path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/'));
 }
@@ -139,7 +131,7 @@ class Sorting {
       listing_.contents += contents;
       listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
     } else if (!parent.empty() || !is_note(name)) {
-      add_stray(listed.path, !is_file   ? "it is a broken link, a link in an archive, a pipe or a device"
+      add_stray(listed.path, !is_file   ? kNoFile
                              : is_image ? "it is outside the class folders"
                                         : kNoImageName);
     }
@@ -219,13 +211,7 @@ constexpr const char* kImageNames =
     "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp";
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
-  for (const std::string& name : listing.classes) {
-    if (!is_utf8(name))
-      throw Error(ErrorCode::invalid_option,
-                  "the class folder \"" + root + "/" + name +
-                      "\" has a name that is not UTF-8, but class names must be UTF-8",
-                  "rename the folder");
-  }
+  check_class_names(listing.classes, root, options);
   if (listing.entries.empty() && listing.folders == 1) {
     const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
                                         [](const BadSample& stray) { return is_image_name(stray.source); });

@@ -187,6 +187,65 @@ TEST(CsvFolder, MayBeginWithAMarkAndHaveQuotes) {
   EXPECT_THAT(read(dataset, 1, 1), ElementsAre(5, 6)) << "the first line is no line of names";
 }
 
+TEST(CsvFolder, NamesOfChannelsMayBeginAsNumbersDo) {
+  const TemporaryFolder folder;
+  for (const char* names : {"infrared,nanotesla", "2theta,1_x"}) {
+    folder.write("a/1.csv", names + std::string("\n1,2\n3,4\n"));
+    folder.write("b/2.csv", "5,6\n");
+    EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4)) << names;
+  }
+  for (const char* line : {"1;2", "inf", "1e99"}) {
+    folder.write("a/1.csv", line + std::string("\n3\n"));
+    EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 1: \"" + std::string(line) + "\" is not a"));
+  }
+}
+
+TEST(CsvFolder, PartsOfADatasetThatMergeAreNamed) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/run/1.csv", "train/walk/1.CSV", "test/run/2.csv", "test/walk/2.Csv"})
+    folder.write(name, "1,2\n");
+  const std::string root = folder.path().string();
+  const Source merged = open_source(folder.path());
+  EXPECT_EQ(merged.dataset.size(), 4);
+  EXPECT_THAT(merged.warning, HasSubstr("lockstep train " + root + "/train --test " + root + "/test"));
+  EXPECT_EQ(open_source(folder.path() / "train").warning, "");
+  EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).warning, "");
+  std::filesystem::remove_all(folder.path() / "test");
+  folder.write("test/2.csv", "1,2\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("/test\" has samples and no class folders"));
+  EXPECT_EQ(open_source(folder.path(), {.classes = {"run", "walk"}, .unlabelled = true}).dataset.size(), 3);
+}
+
+TEST(CsvFolder, LosesNothingSilently) {
+  const TemporaryFolder folder;
+  for (const char* name : {"in/run/1.csv", "in/walk/1.csv", "in/rest/notes.txt"}) folder.write(name, "1\n");
+  const std::filesystem::path in = folder.path() / "in";
+  EXPECT_THAT(failure_of(in), AllOf(HasSubstr("/rest\" contains no CSV files"), HasSubstr("hint: remove")));
+  std::filesystem::create_symlink("nowhere", in / "README");
+  std::filesystem::create_symlink("nowhere", in / "run/2.csv");
+  std::filesystem::create_directory_symlink("run", in / "jog");
+  EXPECT_THAT(failure_of(in), AllOf(HasSubstr("contains 2 files that cannot be read: "),
+                                    HasSubstr("jog/2.csv\": it is a broken link"), HasSubstr("run/2.csv")));
+  const Source skipping = open_source(in, {.on_bad_sample = OnBadSample::skip});
+  EXPECT_EQ(skipping.dataset.size(), 3);
+  ASSERT_EQ(skipping.skipped.size(), 3u);
+  EXPECT_EQ(skipping.skipped[1].source, (in / "rest").string());
+  const std::string archive = (folder.path() / "x.tar").string();
+  ASSERT_EQ(std::system(("tar -cf '" + archive + "' -C '" + folder.path().string() + "' in").c_str()), 0);
+  EXPECT_THAT(failure_of(archive + "/in"), HasSubstr("/in/jog\": it is a broken link, a link in an archive"));
+  EXPECT_EQ(open_source(in, {.classes = {"run"}, .unlabelled = true}).dataset.size(), 3);
+}
+
+TEST(Sequences, OfClassesThatAreNotUtf8AreRefused) {
+  const TemporaryFolder folder;
+  folder.write("in/a/1.csv", "1\n");
+  folder.write("in/\xff/1.csv", "1\n");
+  EXPECT_THAT(failure_of(folder.path() / "in"), HasSubstr("has a class \"\xff\" with a name that is not"));
+  EXPECT_EQ(open_source(folder.path() / "in", {.classes = {"a"}, .unlabelled = true}).dataset.size(), 2);
+  EXPECT_THAT(failure_of(folder.write("a.ts", "@classLabel true a \xff\n@data\n1:a\n")),
+              AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("save the file that names the class")));
+}
+
 TEST(CsvFolder, MayHoldLinksToClassFolders) {
   const TemporaryFolder folder;
   folder.write("elsewhere/1.csv", "1\n");

@@ -97,7 +97,19 @@ void check_class_count(size_t count, const std::string& path, const SourceOption
               "name the folder that contains one folder for each class");
 }
 
+void check_class_names(const std::vector<std::string>& names, const std::string& path,
+                       const SourceOptions& options) {
+  if (options.unlabelled && !options.classes.empty()) return;
+  const auto bad = std::find_if_not(names.begin(), names.end(), is_utf8);
+  if (bad == names.end()) return;
+  throw Error(ErrorCode::invalid_option,
+              "\"" + path + "\" has a class \"" + *bad +
+                  "\" with a name that is not UTF-8, but class names must be UTF-8",
+              "rename the folder, or save the file that names the class as UTF-8");
+}
+
 Source source_of(Images images, std::string kind, const SourceOptions& options) {
+  check_class_names(images.classes, images.path, options);
   check_class_count(images.classes.size(), images.path, options);
   const std::vector<int64_t> places = match_classes(images.classes, images.path, options);
   for (int64_t& label : images.labels) label = label < 0 ? -1 : places[static_cast<size_t>(label)];

@@ -19,8 +19,8 @@ constexpr std::array<const char*, 2> enum_names(Labels) { return {"folder", "top
 
 struct SourceOptions {
   Labels labels = Labels::folder;
-  /// What to do with files that are not images: fail throws an error naming the first one; skip skips them
-  /// (see Source::skipped).
+  /// What to do with files that are not images, with broken links and with empty class folders: fail throws
+  /// an error naming the first one; skip skips them (see Source::skipped).
   OnBadSample on_bad_sample = OnBadSample::fail;
   /// If not empty: the classes of another dataset (the training set), to which labels are matched by name. An
   /// unknown class is an error; a class without samples is allowed.
@@ -53,13 +53,14 @@ struct Source {
 ///   - a .ts file of sequences (the text format of sktime and aeon), or a folder of class folders with CSV
 ///   files: one sequence per file, one line per time step.
 /// Throws not_found for a missing path; invalid_option if there are no images, only one class, or a class
-/// folder without images; corrupt_data for files that are not images (with their number and the first one),
-/// for broken IDX or CIFAR files, and, with file and line, for sequences that cannot be read. Throws
-/// communication if a server does not answer, and invalid_option if it denies access; reading a sample later
-/// throws the same.
+/// folder without images or CSV files; corrupt_data for files that are not images, or links beside CSV files
+/// that cannot be read (with their number and the first one), for broken IDX or CIFAR files, and, with file
+/// and line, for sequences that cannot be read. Throws communication if a server does not answer, and
+/// invalid_option if it denies access; reading a sample later throws the same.
 /// In a folder, names that begin with a dot, Thumbs.db, desktop.ini and __MACOSX are ignored, and links are
-/// followed. In an image folder, README, LICENSE and .txt, .md, .csv, .json files beside the class folders
-/// are ignored; images are ordered by class name, then by the bytes of their paths.
+/// followed. In a folder of CSV files, files by other names are ignored. In an image folder, README, LICENSE
+/// and .txt, .md, .csv, .json files beside the class folders are ignored; images are ordered by class name,
+/// then by the bytes of their paths.
 Source open_source(const std::filesystem::path& path, const SourceOptions& options = {});
 
 /// A folder of class folders: `data::ImageFolder("digits").split(0.9, {.seed = 1})`. Throws as open_source

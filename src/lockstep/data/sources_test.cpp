@@ -172,6 +172,7 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   folder.write("\xff\xfe/1.png", kPng);
   EXPECT_THAT(failure(folder.path()),
               AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("hint: rename the folder")));
+  EXPECT_EQ(open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true}).dataset.size(), 3);
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "cat/loop");
   EXPECT_THAT(failure(folder.path()), HasSubstr("a link to a folder that contains it"));
 }
@@ -265,6 +266,17 @@ TEST(Idx, NamesWithAPointAndCopiesAreKnown) {
   EXPECT_EQ(train.kind, "IDX, train-images.idx3-ubyte; the others are not used: --test " + mnist +
                             "t10k-images.idx3-ubyte");
   EXPECT_EQ(open_source(mnist, {.test_part = true}).file, mnist + "t10k-images.idx3-ubyte");
+}
+
+TEST(Idx, TheTrainingPartIsKnownInTheMiddleOfAName) {
+  const TemporaryFolder folder;
+  for (const std::string part : {"emnist-letters-test", "emnist-letters-train"}) {
+    folder.write(part + "-images-idx3-ubyte", idx_images(3, 2, 2, "aaaabbbbcccc"));
+    folder.write(part + "-labels-idx1-ubyte", idx_labels({4, 4, 9}));
+  }
+  const std::string root = folder.path().string() + "/emnist-letters-";
+  EXPECT_EQ(open_source(folder.path()).file, root + "train-images-idx3-ubyte");
+  EXPECT_EQ(open_source(folder.path(), {.test_part = true}).file, root + "test-images-idx3-ubyte");
 }
 
 TEST(Idx, BadFilesAreNamed) {

@@ -37,6 +37,7 @@ class TsReader {
 
   Source read() {
     read_header();
+    check_class_names(classes_, place_.path, options_);
     std::string_view line;
     while (next_line(rest_, line, place_)) {
       if (!line.empty() && line.front() != '#') read_series(line);

@@ -77,8 +77,8 @@ void insert_sorted(std::vector<std::string>& paths, std::string_view path) {
 
 bool is_dataset_part(std::string_view name) { return part_in(name).has_value(); }
 
-void DatasetParts::add(std::string_view path, bool has_images_itself) {
-  if (has_images_itself) {
+void DatasetParts::add(std::string_view path, bool has_samples_itself) {
+  if (has_samples_itself) {
     ClassFolders& folders = classes_[std::string(last_in(path))];
     if (folders.count == 0 || path < folders.first) folders.first = path;
     if (folders.count == 0 || path > folders.last) folders.last = path;
@@ -88,7 +88,7 @@ void DatasetParts::add(std::string_view path, bool has_images_itself) {
   if (!is_dataset_part(last_in(path))) {
     level.has_others = true;
   } else {
-    insert_sorted(has_images_itself ? level.unlabelled : level.labelled, path);
+    insert_sorted(has_samples_itself ? level.unlabelled : level.labelled, path);
   }
 }
 
@@ -100,11 +100,16 @@ void DatasetParts::check(const std::string& root, size_t class_count) const {
   const bool all = unlabelled.size() > 1 && unlabelled.size() == class_count;
   if (unlabelled.empty() || (labelled.empty() && !all)) return;
   const std::string folder = root + "/" + unlabelled.front();
-  throw Error(ErrorCode::invalid_option, "\"" + folder + "\" has images and no class folders",
-              labelled.empty()
-                  ? "put the images of each class into their own folder: " + folder + "/cat/1.png"
-                  : "train on the other part only: " + root + "/" + labelled.front() +
-                        "; lockstep predict takes images without labels");
+  const std::string samples = words_.plural;
+  throw Error(ErrorCode::invalid_option, "\"" + folder + "\" has " + samples + " and no class folders",
+              labelled.empty() ? own_folders(folder)
+                               : "train on the other part only: " + root + "/" + labelled.front() +
+                                     "; lockstep predict takes " + samples + " without labels");
+}
+
+std::string DatasetParts::own_folders(const std::string& folder) const {
+  return "put the " + std::string(words_.plural) + " of each class into their own folder: " + folder +
+         "/cat/" + words_.file;
 }
 
 std::string DatasetParts::used_as_one(const std::string& root) const {
@@ -128,15 +133,15 @@ std::string DatasetParts::used_as_classes(const std::string& root,
   const std::string path = root + "/" + classes_.begin()->second.first;
   return "all labels of \"" + root + "\" are usual names of parts of a dataset: " + join(classes, ", ") +
          (path.find('/', root.size() + 1) == std::string::npos
-              ? "; put the images of each class into their own folder: " + path + "/cat/1.png"
+              ? "; " + own_folders(path)
               : "; if the classes are the folders above them: --labels top");
 }
 
 std::string DatasetParts::merged(const std::string& root) const {
   for (const auto& [name, folders] : classes_) {
     if (folders.count < 2) continue;
-    return "class \"" + name + "\" has the images of " + with_commas(folders.count) + " folders of \"" +
-           root + "\", such as " + folders.first + " and " + folders.last +
+    return "class \"" + name + "\" has the " + words_.plural + " of " + with_commas(folders.count) +
+           " folders of \"" + root + "\", such as " + folders.first + " and " + folders.last +
            "; to use the first level as classes: --labels top";
   }
   return "";

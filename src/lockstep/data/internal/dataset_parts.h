@@ -12,11 +12,20 @@ namespace lockstep::data {
 /// Whether a word of this name is the usual one for a part of a dataset: "seg_train", "Test-1".
 bool is_dataset_part(std::string_view name);
 
-/// The parts of one image folder.
+/// How messages call the samples, and the file of one.
+struct SampleWords {
+  const char* plural = "images";
+  const char* file = "1.png";
+};
+
+/// The parts of one folder of class folders.
 class DatasetParts {
  public:
-  /// A folder below the root that has images, in itself or below only. Any order gives the same words.
-  void add(std::string_view path, bool has_images_itself);
+  DatasetParts() = default;
+  explicit DatasetParts(SampleWords words) : words_(words) {}
+
+  /// A folder below the root that has samples, in itself or below only. Any order gives the same words.
+  void add(std::string_view path, bool has_samples_itself);
 
   /// Throws invalid_option if folders at the root with just such a name would become classes: beside parts
   /// with class folders, or if all classes are such parts.
@@ -30,7 +39,7 @@ class DatasetParts {
   // The folders in one folder that are parts; paths in the order of their bytes.
   struct Level {
     std::vector<std::string> labelled = {};    // with class folders: train, of train/cat/1.png
-    std::vector<std::string> unlabelled = {};  // with images: test, of test/1.png
+    std::vector<std::string> unlabelled = {};  // with samples: test, of test/1.png
     bool has_others = false;
   };
   struct ClassFolders {
@@ -41,7 +50,9 @@ class DatasetParts {
   std::string used_as_one(const std::string& root) const;
   std::string used_as_classes(const std::string& root, const std::vector<std::string>& classes) const;
   std::string merged(const std::string& root) const;
+  std::string own_folders(const std::string& folder) const;
 
+  SampleWords words_;
   std::map<std::string, Level, std::less<>> levels_;
   std::map<std::string, ClassFolders, std::less<>> classes_;
 };

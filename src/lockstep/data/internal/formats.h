@@ -47,7 +47,7 @@ ByteWindow window_from(const ByteWindow& bytes_at, size_t offset);
 uint32_t little_endian(std::string_view bytes);
 uint32_t big_endian(std::string_view bytes);
 
-/// Throws DecodeError if width or height is 0 or there are more than kMostPixels.
+/// Throws DecodeError if width or height is 0 or there are more than kMostPixels, or than kMostSide.
 void check_size(const ImageSize& size);
 
 /// "WebP ends at byte 20480"

@@ -59,6 +59,11 @@ Source source_of(Images images, std::string kind, const SourceOptions& options);
 std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path,
                                    const SourceOptions& options);
 
+/// Throws invalid_option for a name that is not UTF-8, in which files about a run are written. A name that is
+/// only compared with options.classes (unlabelled) may be any.
+void check_class_names(const std::vector<std::string>& names, const std::string& path,
+                       const SourceOptions& options);
+
 /// Throws out_of_memory if data read from a file, which take `bytes` in memory, exceed this process's limit.
 void check_fits_memory(const std::string& path, int64_t bytes);
 

@@ -1,6 +1,7 @@
 #include "lockstep/data/internal/strays.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -12,6 +13,10 @@ namespace {
 
 constexpr int64_t kMostStraysListed = 5;
 
+std::string removal_of(size_t count) {
+  return "remove " + std::string(count == 1 ? "it" : "them") + ", or add --on-bad-sample skip";
+}
+
 // All images and all CSV files, of which the strays are some.
 std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasses images) {
   int64_t csv_files = 0;
@@ -20,25 +25,21 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
     if (!is_image_name(stray.source)) continue;
     if (images.count++ == 0) images.first = stray.source;
   }
-  const std::string remove =
-      "remove " + std::string(strays.size() == 1 ? "it" : "them") + ", or add --on-bad-sample skip";
+  const std::string remove = removal_of(strays.size());
   if (images.count == 0 || images.count >= csv_files) return remove;
   return "if the data are the " + with_commas(csv_files) + " CSV files, one sequence each, remove the " +
          (images.count == 1 ? "one image: " : with_commas(images.count) + " images; the first is ") +
          images.first + "; if they are the images, " + remove;
 }
 
-}  // namespace
-
-void refuse_strays(const std::string& root, const std::vector<BadSample>& strays,
-                   const ImagesOfClasses& images) {
+// `what` they are: "1 file that cannot be read".
+[[noreturn]] void refuse_files(const std::string& root, const std::vector<BadSample>& strays,
+                               const std::string& what, const std::string& hint) {
   const auto count = static_cast<int64_t>(strays.size());
-  Error error(ErrorCode::corrupt_data,
-              "\"" + root + "\" contains " +
-                  (count == 1 ? "1 file that is not an image of a class: "
-                              : with_commas(count) + " files that are not images of a class: ") +
-                  "\"" + strays.front().source + "\": " + strays.front().reason,
-              hint_for_strays(strays, images));
+  Error error(
+      ErrorCode::corrupt_data,
+      "\"" + root + "\" contains " + what + ": \"" + strays.front().source + "\": " + strays.front().reason,
+      hint);
   const int64_t listed = std::min(count, kMostStraysListed);
   for (int64_t i = 1; i < listed; ++i) {
     const BadSample& stray = strays[static_cast<size_t>(i)];
@@ -46,6 +47,31 @@ void refuse_strays(const std::string& root, const std::vector<BadSample>& strays
   }
   if (listed < count) error.add_context("and " + with_commas(count - listed) + " more");
   throw error;
+}
+
+}  // namespace
+
+void refuse_strays(const std::string& root, const std::vector<BadSample>& strays,
+                   const ImagesOfClasses& images) {
+  refuse_files(root, strays,
+               strays.size() == 1 ? "1 file that is not an image of a class"
+                                  : with_commas(std::ssize(strays)) + " files that are not images of a class",
+               hint_for_strays(strays, images));
+}
+
+void refuse_strays(const std::string& root, const std::vector<BadSample>& strays) {
+  refuse_files(root, strays,
+               strays.size() == 1 ? "1 file that cannot be read"
+                                  : with_commas(std::ssize(strays)) + " files that cannot be read",
+               removal_of(strays.size()));
+}
+
+bool is_note(std::string_view name) {
+  const std::string low = lower(name);
+  if (low.starts_with("readme") || low.starts_with("license") || low.starts_with("licence")) return true;
+  constexpr std::array<std::string_view, 4> kEndings{".txt", ".csv", ".json", ".md"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [&](std::string_view ending) { return low.ends_with(ending); });
 }
 
 }  // namespace lockstep::data

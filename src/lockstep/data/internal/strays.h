@@ -1,8 +1,9 @@
-// Files in an image folder that are not images of a class.
+// Files in a folder of class folders that are not samples of a class.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/data/image_set.h"
@@ -19,5 +20,14 @@ struct ImagesOfClasses {
 /// the hint says so.
 [[noreturn]] void refuse_strays(const std::string& root, const std::vector<BadSample>& strays,
                                 const ImagesOfClasses& images);
+
+/// The same for a folder of sequences, of which only what cannot be read is a stray.
+[[noreturn]] void refuse_strays(const std::string& root, const std::vector<BadSample>& strays);
+
+/// Why an entry of kind io::Listed::Kind::other is a stray.
+inline constexpr const char* kNoFile = "it is a broken link, a link in an archive, a pipe or a device";
+
+/// Whether a file beside the class folders is about the data: README, LICENSE, labels.csv, notes.txt.
+bool is_note(std::string_view name);
 
 }  // namespace lockstep::data

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/train/planning/class_weights.h"
 #include "lockstep/train/planning/sample_format.h"
 
 namespace lockstep::train {
@@ -36,12 +37,6 @@ constexpr std::array<OptionOfKind, 12> kOptionsOfKind{{
 
 const char* noun(data::SampleKind kind) { return kind == kImage ? "images" : "sequences"; }
 
-std::vector<int64_t> counts_of_labels(const data::Dataset& dataset) {
-  std::vector<int64_t> counts(dataset.classes().size());
-  for (int64_t i = 0; i < dataset.size(); ++i) ++counts.at(static_cast<size_t>(dataset.store().label(i)));
-  return counts;
-}
-
 std::string first_reason(const data::Dataset& whole, int64_t label, const std::vector<data::BadSample>& bad) {
   for (int64_t i = 0; i < whole.size(); ++i) {
     if (whole.store().label(i) != label) continue;
@@ -55,9 +50,8 @@ std::string first_reason(const data::Dataset& whole, int64_t label, const std::v
 
 void check_classes_left(const data::Dataset& whole, const data::Dataset& left,
                         const std::vector<data::BadSample>& bad) {
-  const std::vector<int64_t> before = counts_of_labels(whole),
-                             after =
-                                 left.empty() ? std::vector<int64_t>(before.size()) : counts_of_labels(left);
+  const std::vector<int64_t> before = count_classes(whole),
+                             after = left.empty() ? std::vector<int64_t>(before.size()) : count_classes(left);
   for (size_t label = 0; label < before.size(); ++label) {
     if (before[label] == 0 || after[label] > 0) continue;
     const std::string count =

@@ -195,6 +195,9 @@ TEST(Prepare, RefusesLabelsThatAreNoClasses) {
   }
   request.dataset = slopes(-1);
   EXPECT_EQ(refusal_of(request), "");
+  Options skipping = options_with("none", "");
+  skipping.on_bad_sample = data::OnBadSample::skip;
+  EXPECT_EQ(prepare(request, skipping, /*dry=*/false).plan.data.class_counts.size(), 2u);
   request.test = slopes(2);
   EXPECT_THAT(refusal_of(request), HasSubstr("sample 17 of the test data (\"#17\") has label 2"));
   request.validation = slopes(2);

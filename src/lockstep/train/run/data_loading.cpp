@@ -1,10 +1,12 @@
 #include "lockstep/train/run/data_loading.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lockstep/base/describe.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/text.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/train/run/run_files.h"
 
@@ -35,7 +37,8 @@ void take_from_loaders(const TrainingRequest& request, const Options& options, c
   if (request.line == nullptr || !request.dataset.empty() || data.streamed ||
       data.format.kind != data::SampleKind::image || data.format.jpeg_decoder != nullptr)
     return;
-  const int64_t bytes = data.format.size().bytes();
+  // Larger than the network's input where random parts are cut out.
+  const int64_t bytes = prepared.train->image_bytes();
   const int64_t wanted = 2 * prepared.plan.machine.read_ahead * prepared.plan.step.mini_batch_size;
   const Json told{{"folder", request.folder.string()},
                   {"options", lockstep::to_json(options)},
@@ -52,6 +55,10 @@ int64_t load_for_rank(data::LoadingEnd& end, const std::function<void(const std:
     try {
       const Prepared prepared = prepare_data(parse_json(*text));
       count += end.serve(device::inspect().cores, [&](int64_t index, std::span<uint8_t> image) {
+        const int64_t bytes = prepared.train->image_bytes();
+        if (std::ssize(image) != bytes)
+          throw Error(ErrorCode::internal, "a place for an image of " + with_commas(bytes) + " bytes has " +
+                                               with_commas(std::ssize(image)));
         prepared.train->decode(index, image);
       });
     } catch (const Error& error) {
