@@ -15,6 +15,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/jobs/job_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 
@@ -50,7 +51,7 @@ std::string own_address() {
 
 // Ranks of the last start may still be ending on a host whose connection was lost.
 bool has_run(const fs::path& folder) {
-  if (folder.empty() || !record::holds_run(folder)) return false;
+  if (folder.empty() || !(record::holds_run(folder) || jobs::has_begun(folder))) return false;
   const auto end = std::chrono::steady_clock::now() + kOrphanLimit;
   while (true) {
     try {
@@ -61,8 +62,7 @@ bool has_run(const fs::path& folder) {
     }
     std::this_thread::sleep_for(kLookInterval);
   }
-  std::error_code none;
-  return fs::exists(record::RunPaths{folder}.options(), none);
+  return jobs::has_begun(folder);
 }
 
 void work_in(const std::string& folder) {
