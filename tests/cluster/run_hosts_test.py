@@ -86,6 +86,11 @@ class RunOnHosts(runs.TestFolders, unittest.TestCase):
                          ["0 0 3 2 0 machine-1 passed none", "[rank 1] 1 1 3 2 0 machine-1 passed none",
                           "[rank 2] 2 0 3 1 1 machine-2 passed none"])
 
+    def test_tee_makes_its_folder(self):
+        self.end_of(self.start("-n", "3", "--tee", "new/logs", "--", "sh", "-c", "echo out $RANK"))
+        for rank in range(3):
+            self.assertEqual((self.here / "new" / "logs" / f"rank-{rank}.log").read_text(), f"out {rank}\n")
+
     def test_killed_ranks(self):
         output = self.here / "run"
         drawn = random.Random(30)

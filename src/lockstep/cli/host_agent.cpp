@@ -8,6 +8,7 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/host_messages.h"
@@ -91,6 +92,7 @@ RanksEnd run_as_ordered(Console& console) {
     StartOrder start;
     read_json(order->at("start"), start, "the order");
     work_in(start.working_folder);
+    if (!start.program.tee.empty()) make_folders(start.program.tee);
     ::fcntl(STDIN_FILENO, F_SETFL, ::fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
     return run_ranks(start.program,
                      {.print = [&](std::string_view text) { console.print(message_line(say::kPrint, text)); },
