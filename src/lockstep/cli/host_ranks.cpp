@@ -294,9 +294,12 @@ class HostRanks {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGHUP && signal_ != 0) continue;
+      if (signal_ != 0 && (signal == SIGHUP || Clock::now() < first_signal_ + launch::kEcho)) continue;
       launch::ignore_hangups();
-      if (signal_ == 0) signal_ = signal;
+      if (signal_ == 0) {
+        signal_ = signal;
+        first_signal_ = Clock::now();
+      }
       if (!shares_.empty()) send(static_cast<char>(signal));
       ++signal_count_;
     }
@@ -352,7 +355,7 @@ class HostRanks {
   std::optional<Clock::time_point> first_failure_;
   bool asked_to_end_ = false;
   int signal_ = 0, signal_count_ = 0;
-  Clock::time_point last_sign_ = Clock::now();
+  Clock::time_point last_sign_ = Clock::now(), first_signal_;
   std::exception_ptr output_failure_;
 };
 

@@ -247,8 +247,13 @@ class Ranks {
   }
 
   void pass_signal(int signal) {
-    send(end_.signal == 0 ? signal : SIGKILL);
-    if (end_.signal == 0) end_.signal = signal;
+    if (end_.signal != 0) {
+      if (Clock::now() >= first_signal_ + launch::kEcho) send(SIGKILL);
+      return;
+    }
+    first_signal_ = Clock::now();
+    end_.signal = signal;
+    send(signal);
   }
 
   // Whoever asked for the ranks is gone when nothing comes any more.
@@ -262,7 +267,7 @@ class Ranks {
     });
     if (is_open && Clock::now() < last_order_ + kLongestSilence) return;
     orders_ = -1;
-    pass_signal(SIGTERM);
+    end_.signal == 0 ? pass_signal(SIGTERM) : send(SIGKILL);
     if (!deadline_) deadline_ = Clock::now();
     asked_ = true;
   }
@@ -316,7 +321,7 @@ class Ranks {
   std::vector<RankProcess> ranks_;
   RanksEnd end_;
   std::optional<Clock::time_point> deadline_;  // since the first failure
-  Clock::time_point all_ended_;
+  Clock::time_point all_ended_, first_signal_;
   bool asked_ = false;
   int orders_;
   Clock::time_point last_order_ = Clock::now();

@@ -107,8 +107,8 @@ struct RankProgram {
 /// standard output cannot be written, the ranks continue, and the exception of `print` is thrown at the end
 /// unless a rank failed. Failure: when one rank fails, the others have one second to end. They then get
 /// SIGTERM, and two seconds later SIGKILL. When this process dies, its ranks die too. Signals: SIGINT,
-/// SIGTERM and SIGHUP are forwarded unless they are ignored. A second one kills all ranks; a second SIGHUP
-/// does not (launch::ignore_hangups). One call at a time, while a LauncherSignals exists that was made before
+/// SIGTERM and SIGHUP are forwarded unless they are ignored. A second one kills all ranks, unless it comes
+/// within launch::kEcho; a second SIGHUP does not (launch::ignore_hangups). One call at a time, while a LauncherSignals exists that was made before
 /// all other threads.
 RanksEnd run_ranks(const RankProgram& program, const RankStarter& starter);
 
