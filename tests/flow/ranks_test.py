@@ -236,6 +236,13 @@ class Launcher(unittest.TestCase):
                 kept = pathlib.Path(folder, "new", "logs", f"rank-{rank}.log").read_text()
                 self.assertEqual(sorted(kept.splitlines()), [f"error {rank}", "open", f"out {rank}"])
 
+    def test_tee_keeps_what_was_written_before_a_restart(self):
+        script = 'echo start $TORCHELASTIC_RESTART_COUNT; exit $((1 - TORCHELASTIC_RESTART_COUNT))'
+        with runs.temporary_folder() as folder:
+            for _ in range(2):  # the second command begins new logs
+                runs.run("run", "-n", 1, "--max-restarts", 1, "--tee", folder, "sh", "-c", script)
+                self.assertEqual(pathlib.Path(folder, "rank-0.log").read_text(), "start 0\nstart 1\n")
+
     def test_the_first_failure_ends_the_others(self):
         printed = runs.run("run", "-n", 3, "sh", "-c",
                            '[ $RANK = 2 ] && { echo no more paper >&2; exit 7; }; sleep 1000', status=7)

@@ -43,10 +43,10 @@ sigset_t watched_signals() {
 /// A file that receives a rank's output; without a folder it does nothing.
 class RankLog {
  public:
-  RankLog(const std::filesystem::path& folder, int64_t rank) {
-    if (folder.empty()) return;
-    path_ = (folder / ("rank-" + std::to_string(rank) + ".log")).string();
-    file_.reset(std::fopen(path_.c_str(), "we"));
+  RankLog(const RankProgram& program, int64_t rank) {
+    if (program.tee.empty()) return;
+    path_ = (std::filesystem::path(program.tee) / ("rank-" + std::to_string(rank) + ".log")).string();
+    file_.reset(std::fopen(path_.c_str(), program.restarts > 0 ? "ae" : "we"));
     if (file_ == nullptr) throw errno_error(errno, "write", path_);
   }
   bool keeps() const { return file_ != nullptr; }
@@ -162,7 +162,7 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
 // far: its starter is on another machine.
 RankProcess start_rank(const RankProgram& program, int64_t rank, bool far) {
   const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
-  const auto log = std::make_shared<RankLog>(program.tee, rank);
+  const auto log = std::make_shared<RankLog>(program, rank);
   RankProcess started{.rank = rank, .errors = LinePipe(prefix, false, log), .output = {}};
   if (rank != 0 || log->keeps() || far) started.output.emplace(prefix, true, log);
   started.process = launch::start_process(

@@ -81,7 +81,8 @@ struct RankProgram {
   std::string address{};                   ///< address of the rendezvous
   int64_t port = 0;
   std::string secret{};  ///< LOCKSTEP_SECRET
-  std::string tee{};     ///< folder for a log of each rank's output: rank-0.log, ...; empty: no logs
+  /// Folder for a log of each rank's output: rank-0.log, ... A restart adds to the logs. Empty: no logs.
+  std::string tee{};
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("words", self.words, "");
