@@ -225,6 +225,10 @@ class Launcher(unittest.TestCase):
         for line in ["RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
                      "TORCHELASTIC_RESTART_COUNT=0", "[rank 1] RANK=1", "[rank 1] LOCAL_RANK=1"]:
             self.assertIn(line, printed)
+        self.assertTrue(any(line.startswith("OMP_NUM_THREADS=") for line in printed))
+        printed = runs.run("run", "-n", 2, "env", environment={"OMP_NUM_THREADS": "7"}).splitlines()
+        self.assertIn("OMP_NUM_THREADS=7", printed)
+        self.assertIn("[rank 1] OMP_NUM_THREADS=7", printed)
 
     def test_tee_keeps_what_each_rank_writes(self):
         with runs.temporary_folder() as folder:

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
@@ -32,6 +33,7 @@ constexpr std::chrono::milliseconds kOwnEnd{
 constexpr std::chrono::milliseconds kPoliteEnd{3000};  // from SIGTERM to SIGKILL
 constexpr std::chrono::seconds kLongestSilence{30};
 constexpr size_t kLastLines = 5;
+constexpr const char* kThreadsVariable = "OMP_NUM_THREADS";
 constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
@@ -133,6 +135,13 @@ struct RankProcess {
   std::optional<LinePipe> output;  // for rank 0 only with `tee`
 };
 
+// By the user: with --pass, or in the environment of this process.
+bool is_given(const std::string& name, const RankProgram& program) {
+  return !environment_variable(name.c_str()).empty() ||
+         std::any_of(program.environment.begin(), program.environment.end(),
+                     [&](const std::string& variable) { return variable.starts_with(name + "="); });
+}
+
 // torchrun's variables, so that programs written for torchrun work here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string world = std::to_string(program.world), own = std::to_string(rank);
@@ -153,8 +162,10 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
       "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
       "TORCHELASTIC_USE_AGENT_STORE=True",
       "LOCKSTEP_SECRET=" + program.secret,
-      "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
-      "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
+      "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus)};
+  if (!is_given(kThreadsVariable, program))
+    variables.push_back(std::string(kThreadsVariable) + "=" +
+                        std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks)));
   variables.insert(variables.end(), program.environment.begin(), program.environment.end());
   return variables;
 }
