@@ -170,6 +170,8 @@ class RunOnHosts(runs.TestFolders, unittest.TestCase):
         says("host-1 slots=1\nhost-2 slots=1\n", "the hosts have 2 slots, and there are to be 5 ranks", words=("-n", "5"))
         says("host-1 slots=no\n", 'line 1 of the hosts: "slots=no" is no number of ranks')
         says("-oProxyCommand=true\n", 'line 1 of the hosts: "-oProxyCommand=true" cannot be the name of a host')
+        says("host-1 slots=1 address=127.0.0.1\nhost-2 slots=1\n",
+             "host-1 is reached at 127.0.0.1, where host-2 cannot reach it", "host-1 address=A")
         says("# none\n", "there is no host")
         says("host-1\n", "host-1 does not have Lockstep", "--program PATH", words=("-n", "1", "--program", "/no/lockstep"))
         self.servers.forget_hosts()

@@ -9,6 +9,7 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/host_messages.h"
@@ -106,8 +107,10 @@ RanksEnd run_as_ordered(Console& console) {
 
 int run_host_ranks(const Call&, Console& console) {
   const LauncherSignals signals;
-  console.print(
-      message_line(say::kHello, to_json(Hello{.build = build_text(), .cores = device::inspect().cores})));
+  console.print(message_line(say::kHello, to_json(Hello{.build = build_text(),
+                                                        .cores = device::inspect().cores,
+                                                        .machine = host_name(),
+                                                        .address = own_address()})));
   try {
     console.print(message_line(say::kEnded, to_json(run_as_ordered(console))));
     return 0;
