@@ -41,7 +41,7 @@ NextMove RunEnd::agree() {
   }
   if (agreed < kEnd) return computes_again_ ? NextMove::compute_again : NextMove::update;
   reason_ = static_cast<EndReason>(agreed - kEnd);
-  ended_ = true;
+  ended_ = agreed_to_end_ = true;
   return NextMove::end;
 }
 

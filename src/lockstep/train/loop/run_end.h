@@ -53,7 +53,9 @@ class RunEnd {
 
   // After a barrier.
 
-  bool ended() const { return ended_; }
+  /// Whether the ranks have agreed to end. A reason that came after the barrier waits for the next one, so
+  /// that no worker leaves alone.
+  bool ended() const { return agreed_to_end_; }
   bool computes_again() const { return computes_again_; }
   EndReason reason() const { return reason_; }
 
@@ -70,6 +72,7 @@ class RunEnd {
   std::atomic<bool> out_of_memory_{false};
   std::atomic<bool> checkpoint_asked_{false};
   bool computes_again_ = false;
+  bool agreed_to_end_ = false;
   std::mutex reason_mutex_;
   EndReason reason_ = EndReason::finished;
 };
