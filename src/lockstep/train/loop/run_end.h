@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 
@@ -67,7 +68,8 @@ class RunEnd {
  private:
   const TrainingSetup& setup_;
   int64_t last_step_;
-  double started_ = 0;  // seconds since 1970, earlier attempts' time before it
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  double seconds_before_ = 0;  // of earlier attempts
   std::atomic<bool> ended_{false};
   std::atomic<bool> out_of_memory_{false};
   std::atomic<bool> checkpoint_asked_{false};
