@@ -100,8 +100,8 @@ struct CountingNetImpl : torch::nn::Module {
 
 // Its gradients are too large for 16 bits until the loss is scaled by less.
 struct LoudNetImpl : torch::nn::Module {
-  explicit LoudNetImpl(const nn::NetworkInput& input, double factor = 100)
-      : head(input.channels * input.height * input.width, input.classes), factor(factor) {
+  explicit LoudNetImpl(const nn::NetworkInput& input, double loudness = 100)
+      : head(input.channels * input.height * input.width, input.classes), factor(loudness) {
     register_module("head", head);
   }
   torch::Tensor forward(const torch::Tensor& x) { return head(x.flatten(1)) * factor; }
