@@ -83,9 +83,8 @@ TEST_F(FitTest, RanksWaitForPreparationsAsLongAsTheseTake) {
 // its step. None of them may take the observer's wish for the end of that step.
 TEST_F(FitTest, AnObserverThatStopsWithinAStepStopsAllWorkersAfterIt) {
   train::TrainingRequest request = own_job();
-  request.network = nn::network("too loud", [](const nn::NetworkInput& input) {
-    return std::make_shared<LoudNetImpl>(input, 10'000);
-  });
+  request.network = nn::network(
+      "too loud", [](const nn::NetworkInput& input) { return std::make_shared<LoudNetImpl>(input, 10'000); });
   request.observer = [](const record::Event& event) {
     const bool warns = event.kind == "message" && record::text(event, "level") == "warning";
     return warns ? record::Control::stop : record::Control::go;

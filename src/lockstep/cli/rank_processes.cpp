@@ -145,24 +145,23 @@ bool is_given(const std::string& name, const RankProgram& program) {
 // torchrun's variables, so that programs written for torchrun work here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string world = std::to_string(program.world), own = std::to_string(rank);
-  std::vector<std::string> variables{
-      "RANK=" + own,
-      "LOCAL_RANK=" + std::to_string(rank - program.first),
-      "ROLE_RANK=" + own,
-      "GROUP_RANK=" + std::to_string(program.machine),
-      "WORLD_SIZE=" + world,
-      "LOCAL_WORLD_SIZE=" + std::to_string(program.ranks),
-      "ROLE_WORLD_SIZE=" + world,
-      "ROLE_NAME=default",
-      "GROUP_WORLD_SIZE=" + std::to_string(program.machines),
-      "MASTER_ADDR=" + program.address,
-      "MASTER_PORT=" + std::to_string(program.port),
-      "TORCHELASTIC_RESTART_COUNT=" + std::to_string(program.restarts),
-      "TORCHELASTIC_MAX_RESTARTS=" + std::to_string(program.max_restarts),
-      "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
-      "TORCHELASTIC_USE_AGENT_STORE=True",
-      "LOCKSTEP_SECRET=" + program.secret,
-      "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus)};
+  std::vector<std::string> variables{"RANK=" + own,
+                                     "LOCAL_RANK=" + std::to_string(rank - program.first),
+                                     "ROLE_RANK=" + own,
+                                     "GROUP_RANK=" + std::to_string(program.machine),
+                                     "WORLD_SIZE=" + world,
+                                     "LOCAL_WORLD_SIZE=" + std::to_string(program.ranks),
+                                     "ROLE_WORLD_SIZE=" + world,
+                                     "ROLE_NAME=default",
+                                     "GROUP_WORLD_SIZE=" + std::to_string(program.machines),
+                                     "MASTER_ADDR=" + program.address,
+                                     "MASTER_PORT=" + std::to_string(program.port),
+                                     "TORCHELASTIC_RESTART_COUNT=" + std::to_string(program.restarts),
+                                     "TORCHELASTIC_MAX_RESTARTS=" + std::to_string(program.max_restarts),
+                                     "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
+                                     "TORCHELASTIC_USE_AGENT_STORE=True",
+                                     "LOCKSTEP_SECRET=" + program.secret,
+                                     "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus)};
   if (!is_given(kThreadsVariable, program))
     variables.push_back(std::string(kThreadsVariable) + "=" +
                         std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks)));
