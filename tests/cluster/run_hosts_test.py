@@ -86,6 +86,11 @@ class RunOnHosts(runs.TestFolders, unittest.TestCase):
                          ["0 0 3 2 0 machine-1 passed none", "[rank 1] 1 1 3 2 0 machine-1 passed none",
                           "[rank 2] 2 0 3 1 1 machine-2 passed none"])
 
+    def test_tee_makes_its_folder(self):
+        self.end_of(self.start("-n", "3", "--tee", "new/logs", "--", "sh", "-c", "echo out $RANK"))
+        for rank in range(3):
+            self.assertEqual((self.here / "new" / "logs" / f"rank-{rank}.log").read_text(), f"out {rank}\n")
+
     def test_killed_ranks(self):
         output = self.here / "run"
         drawn = random.Random(30)
@@ -165,6 +170,8 @@ class RunOnHosts(runs.TestFolders, unittest.TestCase):
         says("host-1 slots=1\nhost-2 slots=1\n", "the hosts have 2 slots, and there are to be 5 ranks", words=("-n", "5"))
         says("host-1 slots=no\n", 'line 1 of the hosts: "slots=no" is no number of ranks')
         says("-oProxyCommand=true\n", 'line 1 of the hosts: "-oProxyCommand=true" cannot be the name of a host')
+        says("host-1 slots=1 address=127.0.0.1\nhost-2 slots=1\n",
+             "host-1 is reached at 127.0.0.1, where host-2 cannot reach it", "host-1 address=A")
         says("# none\n", "there is no host")
         says("host-1\n", "host-1 does not have Lockstep", "--program PATH", words=("-n", "1", "--program", "/no/lockstep"))
         self.servers.forget_hosts()

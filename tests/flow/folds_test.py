@@ -3,6 +3,8 @@
 part trained alone is the same run, and mean and deviation are those of the runs."""
 
 import json
+import os
+import pathlib
 import re
 import signal
 import statistics
@@ -77,6 +79,21 @@ class Folds(runs.TestFolders, unittest.TestCase):
         runs.run("train", self.digits, "--output", killed, "--resume", "--workers", 1)
         self.assertEqual(weights(killed), weights(self.whole))
         self.assertIn("mean", json.loads((killed / "folds.json").read_text())["accuracy"])
+
+    def test_it_is_continued_when_a_rank_was_killed(self):
+        output = self.folder / "restarted"
+        words = runs.command("run", "-n", 2, "--max-restarts", 1, runs.PROGRAM, "train", self.digits,
+                             "--output", output, *OPTIONS, "--checkpoint-every", 1)
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as launcher:
+            runs.wait_for(lambda: runs.checkpoints(output / "fold-2") or launcher.poll() is not None)
+            ranks = [int(rank) for tasks in pathlib.Path(f"/proc/{launcher.pid}/task").glob("*/children")
+                     for rank in tasks.read_text().split()]
+            os.kill(ranks[0], signal.SIGKILL)
+            printed = launcher.communicate(timeout=runs.SECONDS_PER_RUN)[0].decode()
+        self.assertEqual(launcher.returncode, 0, printed)
+        self.assertIn("all are started again (1 of 1)", printed)
+        self.assertEqual(weights(output), weights(self.whole))
 
     def test_what_max_time_ends_has_a_score_and_goes_on_only_with_more_time(self):
         output, limited = self.folder / "limited", ["--max-time", "0.001"]

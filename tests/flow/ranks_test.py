@@ -225,6 +225,10 @@ class Launcher(unittest.TestCase):
         for line in ["RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
                      "TORCHELASTIC_RESTART_COUNT=0", "[rank 1] RANK=1", "[rank 1] LOCAL_RANK=1"]:
             self.assertIn(line, printed)
+        self.assertTrue(any(line.startswith("OMP_NUM_THREADS=") for line in printed))
+        printed = runs.run("run", "-n", 2, "env", environment={"OMP_NUM_THREADS": "7"}).splitlines()
+        self.assertIn("OMP_NUM_THREADS=7", printed)
+        self.assertIn("[rank 1] OMP_NUM_THREADS=7", printed)
 
     def test_tee_keeps_what_each_rank_writes(self):
         with runs.temporary_folder() as folder:
@@ -235,6 +239,13 @@ class Launcher(unittest.TestCase):
             for rank in range(2):
                 kept = pathlib.Path(folder, "new", "logs", f"rank-{rank}.log").read_text()
                 self.assertEqual(sorted(kept.splitlines()), [f"error {rank}", "open", f"out {rank}"])
+
+    def test_tee_keeps_what_was_written_before_a_restart(self):
+        script = 'echo start $TORCHELASTIC_RESTART_COUNT; exit $((1 - TORCHELASTIC_RESTART_COUNT))'
+        with runs.temporary_folder() as folder:
+            for _ in range(2):  # the second command begins new logs
+                runs.run("run", "-n", 1, "--max-restarts", 1, "--tee", folder, "sh", "-c", script)
+                self.assertEqual(pathlib.Path(folder, "rank-0.log").read_text(), "start 0\nstart 1\n")
 
     def test_the_first_failure_ends_the_others(self):
         printed = runs.run("run", "-n", 3, "sh", "-c",

@@ -2,6 +2,7 @@
 """--learning-rate auto: one rate and one set of weights for any number of workers and ranks, after stops and kills in
 the test and after it. --fast-dev-run, and --detect-anomaly in a whole run."""
 
+import json
 import signal
 import subprocess
 import unittest
@@ -32,6 +33,7 @@ class RateTest(runs.TestFolders, unittest.TestCase):
             said.update(found_rates(output))
             self.assertEqual(runs.of_kind(output, "end")[0]["step"], 288)
             self.assertEqual(len(found_rates(output)), 1)
+            self.time_of_the_test_counts(output)
         ranks = self.folder / "tested by ranks"
         runs.run("run", "-n", 2, runs.PROGRAM, "train", self.digits, "--output", ranks, *self.options)
         found.add(runs.weights(ranks))
@@ -40,6 +42,13 @@ class RateTest(runs.TestFolders, unittest.TestCase):
         self.stopped_and_resumed(found)
         self.killed_and_resumed(found, moment=1)
         self.killed_and_resumed(found, moment=30)
+
+    def time_of_the_test_counts(self, output):
+        (test, run), last = runs.of_kind(output, "shards"), runs.of_kind(output, "step")[-1]
+        found = next(event for event in runs.of_kind(output, "message") if WORDS in event["values"]["text"])
+        seconds = json.loads((output / "result.json").read_text())["seconds"]
+        # Half of the test: between a look at the clock and an event this process may have to wait.
+        self.assertGreater(seconds, last["time"] - run["time"] + (found["time"] - test["time"]) / 2)
 
     def stopped_and_resumed(self, expected):
         """The first stop is in the test."""

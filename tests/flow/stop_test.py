@@ -160,6 +160,19 @@ class Stop(runs.TestFolders, unittest.TestCase):
         self.assertEqual(process.returncode, 0, printed)
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 
+    def test_a_launcher_that_is_asked_twice_at_once_saves(self):
+        """As timeout(1) does, which sends a signal to the launcher and to its group."""
+        output = self.folder / "echo"
+        process = start("run", "-n", "2", runs.PROGRAM, "train", self.digits, "--output", output, *runs.SMALL,
+                        "--max-epochs", "400", environment=runs.slow_fsync(100))
+        runs.wait_for(lambda: runs.steps_done(output) > 3 or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate(timeout=60)[0].decode()
+        self.assertIn(process.returncode, (128 + signal.SIGTERM, 128 + signal.SIGINT), printed)
+        self.assertEqual([runs.checkpoint_step(path) for path in runs.checkpoints(output)],
+                         [runs.of_kind(output, "end")[-1]["step"]], printed)
+
     def test_twice_kills(self):
         output = self.folder / "twice"
         process = self.train(output, "--workers", "2", environment=runs.slow_fsync(3000))

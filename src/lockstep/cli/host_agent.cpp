@@ -8,6 +8,8 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/host_messages.h"
@@ -15,6 +17,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/jobs/job_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 
@@ -50,7 +53,7 @@ std::string own_address() {
 
 // Ranks of the last start may still be ending on a host whose connection was lost.
 bool has_run(const fs::path& folder) {
-  if (folder.empty() || !record::holds_run(folder)) return false;
+  if (folder.empty() || !(record::holds_run(folder) || jobs::has_begun(folder))) return false;
   const auto end = std::chrono::steady_clock::now() + kOrphanLimit;
   while (true) {
     try {
@@ -61,8 +64,7 @@ bool has_run(const fs::path& folder) {
     }
     std::this_thread::sleep_for(kLookInterval);
   }
-  std::error_code none;
-  return fs::exists(record::RunPaths{folder}.options(), none);
+  return jobs::has_begun(folder);
 }
 
 void work_in(const std::string& folder) {
@@ -91,6 +93,7 @@ RanksEnd run_as_ordered(Console& console) {
     StartOrder start;
     read_json(order->at("start"), start, "the order");
     work_in(start.working_folder);
+    if (!start.program.tee.empty()) make_folders(start.program.tee);
     ::fcntl(STDIN_FILENO, F_SETFL, ::fcntl(STDIN_FILENO, F_GETFL) | O_NONBLOCK);
     return run_ranks(start.program,
                      {.print = [&](std::string_view text) { console.print(message_line(say::kPrint, text)); },
@@ -104,8 +107,10 @@ RanksEnd run_as_ordered(Console& console) {
 
 int run_host_ranks(const Call&, Console& console) {
   const LauncherSignals signals;
-  console.print(
-      message_line(say::kHello, to_json(Hello{.build = build_text(), .cores = device::inspect().cores})));
+  console.print(message_line(say::kHello, to_json(Hello{.build = build_text(),
+                                                        .cores = device::inspect().cores,
+                                                        .machine = host_name(),
+                                                        .address = own_address()})));
   try {
     console.print(message_line(say::kEnded, to_json(run_as_ordered(console))));
     return 0;

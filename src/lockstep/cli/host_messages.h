@@ -32,9 +32,13 @@ struct StartOrder {
 struct Hello {
   std::string build{};  ///< build_text()
   int64_t cores = 0;
+  std::string machine{};  ///< host_name()
+  std::string address{};  ///< at which ssh reached it
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("build", self.build, "");
     field("cores", self.cores, "");
+    field("machine", self.machine, "");
+    field("address", self.address, "");
   };
 };
 

@@ -231,6 +231,7 @@ class HostRanks {
     });
     const Meeting meeting = meet(shares.size());
     if (signal_ != 0) return;
+    check_meeting_place(meeting.address);
     StartOrder order{.working_folder = std::filesystem::current_path().string(), .program = asked_.program};
     order.program.address = meeting.address;
     order.program.port = meeting.port;
@@ -258,6 +259,23 @@ class HostRanks {
     while (signal_ == 0 && first.is_open() && !first.meeting()) wait();
     if (signal_ == 0 && !first.meeting()) first.throw_unreachable();
     return first.meeting().value_or(Meeting{});
+  }
+
+  // The names of the hosts may all be of one machine.
+  void check_meeting_place(const std::string& address) const {
+    const Agent& first = *agents_.front();
+    const auto other = std::find_if(agents_.begin(), agents_.end(), [&](const auto& agent) {
+      return agent->hello()->machine != first.hello()->machine && !is_of_one_machine(agent->hello()->address);
+    });
+    if (!is_of_one_machine(address) || other == agents_.end()) return;
+    throw Error(ErrorCode::invalid_option,
+                first.host().name + " is reached at " + printable(address) + ", where " +
+                    (*other)->host().name + " cannot reach it",
+                "say at which address the others do, behind its name in the file of --hosts: " +
+                    first.host().name + " address=A");
+  }
+  static bool is_of_one_machine(const std::string& address) {
+    return address.starts_with("127.") || address == "::1" || address == "localhost";
   }
 
   void wait() {
@@ -294,9 +312,12 @@ class HostRanks {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const int signal = static_cast<int>(info.ssi_signo);
-      if (signal == SIGHUP && signal_ != 0) continue;
+      if (signal_ != 0 && (signal == SIGHUP || Clock::now() < first_signal_ + launch::kEcho)) continue;
       launch::ignore_hangups();
-      if (signal_ == 0) signal_ = signal;
+      if (signal_ == 0) {
+        signal_ = signal;
+        first_signal_ = Clock::now();
+      }
       if (!shares_.empty()) send(static_cast<char>(signal));
       ++signal_count_;
     }
@@ -352,7 +373,7 @@ class HostRanks {
   std::optional<Clock::time_point> first_failure_;
   bool asked_to_end_ = false;
   int signal_ = 0, signal_count_ = 0;
-  Clock::time_point last_sign_ = Clock::now();
+  Clock::time_point last_sign_ = Clock::now(), first_signal_;
   std::exception_ptr output_failure_;
 };
 

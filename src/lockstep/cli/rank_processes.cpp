@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
@@ -32,6 +33,7 @@ constexpr std::chrono::milliseconds kOwnEnd{
 constexpr std::chrono::milliseconds kPoliteEnd{3000};  // from SIGTERM to SIGKILL
 constexpr std::chrono::seconds kLongestSilence{30};
 constexpr size_t kLastLines = 5;
+constexpr const char* kThreadsVariable = "OMP_NUM_THREADS";
 constexpr int kLostStatus = 113;  // of a rank of ours that another one's failure ended: not the one to name
 
 sigset_t watched_signals() {
@@ -43,10 +45,10 @@ sigset_t watched_signals() {
 /// A file that receives a rank's output; without a folder it does nothing.
 class RankLog {
  public:
-  RankLog(const std::filesystem::path& folder, int64_t rank) {
-    if (folder.empty()) return;
-    path_ = (folder / ("rank-" + std::to_string(rank) + ".log")).string();
-    file_.reset(std::fopen(path_.c_str(), "we"));
+  RankLog(const RankProgram& program, int64_t rank) {
+    if (program.tee.empty()) return;
+    path_ = (std::filesystem::path(program.tee) / ("rank-" + std::to_string(rank) + ".log")).string();
+    file_.reset(std::fopen(path_.c_str(), program.restarts > 0 ? "ae" : "we"));
     if (file_ == nullptr) throw errno_error(errno, "write", path_);
   }
   bool keeps() const { return file_ != nullptr; }
@@ -133,28 +135,36 @@ struct RankProcess {
   std::optional<LinePipe> output;  // for rank 0 only with `tee`
 };
 
+// By the user: with --pass, or in the environment of this process.
+bool is_given(const std::string& name, const RankProgram& program) {
+  return !environment_variable(name.c_str()).empty() ||
+         std::any_of(program.environment.begin(), program.environment.end(),
+                     [&](const std::string& variable) { return variable.starts_with(name + "="); });
+}
+
 // torchrun's variables, so that programs written for torchrun work here, and our own.
 std::vector<std::string> environment_of(const RankProgram& program, int64_t rank) {
   const std::string world = std::to_string(program.world), own = std::to_string(rank);
-  std::vector<std::string> variables{
-      "RANK=" + own,
-      "LOCAL_RANK=" + std::to_string(rank - program.first),
-      "ROLE_RANK=" + own,
-      "GROUP_RANK=" + std::to_string(program.machine),
-      "WORLD_SIZE=" + world,
-      "LOCAL_WORLD_SIZE=" + std::to_string(program.ranks),
-      "ROLE_WORLD_SIZE=" + world,
-      "ROLE_NAME=default",
-      "GROUP_WORLD_SIZE=" + std::to_string(program.machines),
-      "MASTER_ADDR=" + program.address,
-      "MASTER_PORT=" + std::to_string(program.port),
-      "TORCHELASTIC_RESTART_COUNT=" + std::to_string(program.restarts),
-      "TORCHELASTIC_MAX_RESTARTS=" + std::to_string(program.max_restarts),
-      "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
-      "TORCHELASTIC_USE_AGENT_STORE=True",
-      "LOCKSTEP_SECRET=" + program.secret,
-      "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus),
-      "OMP_NUM_THREADS=" + std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks))};
+  std::vector<std::string> variables{"RANK=" + own,
+                                     "LOCAL_RANK=" + std::to_string(rank - program.first),
+                                     "ROLE_RANK=" + own,
+                                     "GROUP_RANK=" + std::to_string(program.machine),
+                                     "WORLD_SIZE=" + world,
+                                     "LOCAL_WORLD_SIZE=" + std::to_string(program.ranks),
+                                     "ROLE_WORLD_SIZE=" + world,
+                                     "ROLE_NAME=default",
+                                     "GROUP_WORLD_SIZE=" + std::to_string(program.machines),
+                                     "MASTER_ADDR=" + program.address,
+                                     "MASTER_PORT=" + std::to_string(program.port),
+                                     "TORCHELASTIC_RESTART_COUNT=" + std::to_string(program.restarts),
+                                     "TORCHELASTIC_MAX_RESTARTS=" + std::to_string(program.max_restarts),
+                                     "TORCHELASTIC_RUN_ID=lockstep-" + std::to_string(::getpid()),
+                                     "TORCHELASTIC_USE_AGENT_STORE=True",
+                                     "LOCKSTEP_SECRET=" + program.secret,
+                                     "LOCKSTEP_LOST_STATUS=" + std::to_string(kLostStatus)};
+  if (!is_given(kThreadsVariable, program))
+    variables.push_back(std::string(kThreadsVariable) + "=" +
+                        std::to_string(std::max<int64_t>(1, device::inspect().cores / program.ranks)));
   variables.insert(variables.end(), program.environment.begin(), program.environment.end());
   return variables;
 }
@@ -162,7 +172,7 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
 // far: its starter is on another machine.
 RankProcess start_rank(const RankProgram& program, int64_t rank, bool far) {
   const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
-  const auto log = std::make_shared<RankLog>(program.tee, rank);
+  const auto log = std::make_shared<RankLog>(program, rank);
   RankProcess started{.rank = rank, .errors = LinePipe(prefix, false, log), .output = {}};
   if (rank != 0 || log->keeps() || far) started.output.emplace(prefix, true, log);
   started.process = launch::start_process(
@@ -247,8 +257,13 @@ class Ranks {
   }
 
   void pass_signal(int signal) {
-    send(end_.signal == 0 ? signal : SIGKILL);
-    if (end_.signal == 0) end_.signal = signal;
+    if (end_.signal != 0) {
+      if (Clock::now() >= first_signal_ + launch::kEcho) send(SIGKILL);
+      return;
+    }
+    first_signal_ = Clock::now();
+    end_.signal = signal;
+    send(signal);
   }
 
   // Whoever asked for the ranks is gone when nothing comes any more.
@@ -262,7 +277,7 @@ class Ranks {
     });
     if (is_open && Clock::now() < last_order_ + kLongestSilence) return;
     orders_ = -1;
-    pass_signal(SIGTERM);
+    end_.signal == 0 ? pass_signal(SIGTERM) : send(SIGKILL);
     if (!deadline_) deadline_ = Clock::now();
     asked_ = true;
   }
@@ -316,7 +331,7 @@ class Ranks {
   std::vector<RankProcess> ranks_;
   RanksEnd end_;
   std::optional<Clock::time_point> deadline_;  // since the first failure
-  Clock::time_point all_ended_;
+  Clock::time_point all_ended_, first_signal_;
   bool asked_ = false;
   int orders_;
   Clock::time_point last_order_ = Clock::now();

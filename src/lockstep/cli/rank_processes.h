@@ -81,7 +81,8 @@ struct RankProgram {
   std::string address{};                   ///< address of the rendezvous
   int64_t port = 0;
   std::string secret{};  ///< LOCKSTEP_SECRET
-  std::string tee{};     ///< folder for a log of each rank's output: rank-0.log, ...; empty: no logs
+  /// Folder for a log of each rank's output: rank-0.log, ... A restart adds to the logs. Empty: no logs.
+  std::string tee{};
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("words", self.words, "");
@@ -107,9 +108,9 @@ struct RankProgram {
 /// standard output cannot be written, the ranks continue, and the exception of `print` is thrown at the end
 /// unless a rank failed. Failure: when one rank fails, the others have one second to end. They then get
 /// SIGTERM, and two seconds later SIGKILL. When this process dies, its ranks die too. Signals: SIGINT,
-/// SIGTERM and SIGHUP are forwarded unless they are ignored. A second one kills all ranks; a second SIGHUP
-/// does not (launch::ignore_hangups). One call at a time, while a LauncherSignals exists that was made before
-/// all other threads.
+/// SIGTERM and SIGHUP are forwarded unless they are ignored. A second one kills all ranks, unless it comes
+/// within launch::kEcho; a second SIGHUP does not (launch::ignore_hangups). One call at a time, while a
+/// LauncherSignals exists that was made before all other threads.
 RanksEnd run_ranks(const RankProgram& program, const RankStarter& starter);
 
 }  // namespace lockstep::cli

@@ -16,12 +16,10 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/comm/rendezvous.h"
 #include "lockstep/device/inventory.h"
-#include "lockstep/record/run_folder.h"
+#include "lockstep/jobs/job_run.h"
 
 namespace lockstep::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int64_t kMostHostsBytes = 1 << 20;
 constexpr std::chrono::seconds kBeforeRestart{1};
@@ -43,8 +41,7 @@ RanksEnd run_here(RankProgram program, const std::string& run_folder, Console& c
   program.port = place.port();
   program.secret = place.secret();
   program.world = program.ranks;
-  const bool has_run =
-      program.restarts > 0 && !run_folder.empty() && fs::exists(record::RunPaths{run_folder}.options());
+  const bool has_run = program.restarts > 0 && !run_folder.empty() && jobs::has_begun(run_folder);
   if (has_run && std::find(program.words.begin(), program.words.end(), "--resume") == program.words.end())
     program.words.emplace_back("--resume");
   return run_ranks(program, {.print = [&](std::string_view text) { console.print(text); },

@@ -184,9 +184,11 @@ int train_in_step(const cluster::Profile& own, const Call& call, const AskedOpti
   return launch::exit_status(end->status.value_or(0));
 }
 
+// A step of an allocation has what srun gave it, also if it has one task and so is no group of ranks.
 bool is_part_of_other_work() {
+  const auto variable = [](const char* name) { return std::getenv(name); };
   return !environment_variable("LOCKSTEP_JOB").empty() || !environment_variable("LOCKSTEP_TRIAL").empty() ||
-         launch::read_launch([](const char* name) { return std::getenv(name); });
+         launch::is_in_slurm_step(variable) || launch::read_launch(variable);
 }
 
 }  // namespace

@@ -143,13 +143,28 @@ std::string secret_of(const Variable& variable) {
               "export LOCKSTEP_SECRET=$(openssl rand -hex 32), the same for all ranks, or unset it");
 }
 
+bool is_slurms(const Names& names) { return std::string_view(names.rank) == "SLURM_PROCID"; }
+
+// A step with one task is often a shell, in which each command is on its own (srun --pty bash, salloc). Jobs
+// and commands of Lockstep's tell their ranks more.
+bool may_be_a_shell(const Variable& variable, const Names& names, int64_t size) {
+  return size == 1 && is_slurms(names) && variable("LOCKSTEP_STOPPED_STATUS") == nullptr &&
+         variable("LOCKSTEP_LOST_STATUS") == nullptr;
+}
+
 }  // namespace
+
+bool is_in_slurm_step(const Variable& variable) {
+  const Names& slurms = kLaunchers.back();
+  return variable(slurms.rank) != nullptr && variable(slurms.size) != nullptr;
+}
 
 std::optional<Launch> read_launch(const Variable& variable) {
   const Names* names = launcher_of(variable);
   if (names == nullptr) return std::nullopt;
   Launch launch;
   launch.size = number_of(variable, names->size, 1, kMostRanks);
+  if (may_be_a_shell(variable, *names, launch.size)) return std::nullopt;
   launch.rank = number_of(variable, names->rank, 0, launch.size - 1);
   launch.local_size = local_size_of(variable, names->local_size, launch.size);
   launch.local_rank =
@@ -165,7 +180,7 @@ std::optional<Launch> read_launch(const Variable& variable) {
   launch.secret = secret_of(variable);
   launch.needs_gpus = text_of(variable, "LOCKSTEP_FAST_MULTINODE") == "on" && launch.local_size < launch.size;
   // Another launcher may start ranks in an allocation, which have what it tells them.
-  if (std::string_view(names->rank) == "SLURM_PROCID" && variable("SLURM_GPUS_ON_NODE") != nullptr)
+  if (is_slurms(*names) && variable("SLURM_GPUS_ON_NODE") != nullptr)
     launch.gpus_here = number_of(variable, "SLURM_GPUS_ON_NODE", 0, kMostRanks);
   if (variable("LOCKSTEP_LOST_STATUS") != nullptr)
     launch.lost_status = static_cast<int>(number_of(variable, "LOCKSTEP_LOST_STATUS", 1, 255));

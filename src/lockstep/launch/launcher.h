@@ -37,7 +37,12 @@ struct Launch {
 };
 
 /// Reads the variables through `variable` (getenv, or a test's table). Nothing if no launcher gave a rank and
-/// a number of ranks. Throws invalid_option naming a variable that is missing or has an impossible value.
+/// a number of ranks, and in a step of Slurm's with one task, unless Lockstep has started it as a job or a
+/// command's rank: it may be a shell (srun --pty bash). Throws invalid_option naming a variable that is
+/// missing or has an impossible value.
 std::optional<Launch> read_launch(const std::function<const char*(const char* name)>& variable);
+
+/// Whether srun has started this process, or the shell in which it was started.
+bool is_in_slurm_step(const std::function<const char*(const char* name)>& variable);
 
 }  // namespace lockstep::launch

@@ -179,6 +179,26 @@ TEST(Launcher, ABatchScriptIsNoRank) {
       launch_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "4711"}}).has_value());
 }
 
+TEST(Launcher, AStepOfOneTaskMayBeAShell) {
+  const Variables shell = with(kSrun, {{"SLURM_PROCID", "0"},
+                                       {"SLURM_STEP_NUM_TASKS", "1"},
+                                       {"SLURM_LOCALID", "0"},
+                                       {"SLURM_STEP_TASKS_PER_NODE", "1"}});
+  const auto is_in_step = [](const Variables& variables) {
+    return is_in_slurm_step(
+        [&](const char* name) { return variables.contains(name) ? variables.at(name).c_str() : nullptr; });
+  };
+  EXPECT_FALSE(launch_of(shell).has_value());
+  EXPECT_FALSE(launch_of(with(shell, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}})).has_value());
+  EXPECT_TRUE(is_in_step(shell));
+  EXPECT_FALSE(is_in_step({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})) << "a batch script";
+  for (const char* ours : {"LOCKSTEP_STOPPED_STATUS", "LOCKSTEP_LOST_STATUS"})
+    EXPECT_EQ(launch_of(with(shell, {{ours, "9"}}))->size, 1) << ours;
+  const Variables torchrun{
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(launch_of(with(shell, torchrun))->size, 1);
+}
+
 TEST(Launcher, TorchrunWithinSlurmIsTorchruns) {
   const Launch launch =
       launch_of(

@@ -16,9 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// timeout(1) and some launchers send one request twice: to the process and to its group.
-constexpr std::chrono::milliseconds kEcho{50};
-
 [[noreturn]] void die_of(int signal) {
   std::signal(signal, SIG_DFL);
   sigset_t signals;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <stop_token>
 #include <string>
@@ -10,6 +11,10 @@
 #include "lockstep/launch/process.h"  // kSignalStatus, what the signal becomes
 
 namespace lockstep::launch {
+
+/// A signal that comes so soon after the first is the same request: timeout(1) and some launchers send one
+/// twice, to the process and to its group.
+inline constexpr std::chrono::milliseconds kEcho{50};
 
 /// What a second signal does. Under a launcher it must be ignored, because the launcher also forwards what
 /// the terminal sent.
@@ -28,8 +33,8 @@ sigset_t stop_signal_set();
 void ignore_hangups();
 
 /// While it exists, the first SIGINT, SIGTERM or SIGHUP that is not ignored prints `notice` on standard error
-/// and requests a stop. A second one kills the process, unless it is a SIGHUP or comes within a twentieth of
-/// a second: it then counts as the first one, even after this object is destroyed. A thread waits for the
+/// and requests a stop. A second one kills the process, unless it is a SIGHUP or comes within kEcho: it then
+/// counts as the first one, even after this object is destroyed. A thread waits for the
 /// signals, so no code runs inside a signal handler. Make it before other threads: they inherit its signal
 /// mask.
 class StopSignals {

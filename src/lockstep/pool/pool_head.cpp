@@ -310,7 +310,7 @@ class PoolHead {
   bool comes_in_time(const PoolJob& job, const std::string& runs) {
     state(runs + "; " + std::to_string(taken(job.first(), job.size())) + " of " + std::to_string(job.size()) +
           (job.size() == 1 ? " worker is here" : " workers are here"));
-    const auto since = running_since_.emplace(job.first(), HeadClock::now()).first->second;
+    const auto since = running_since_.emplace(&job, HeadClock::now()).first->second;
     if (HeadClock::now() - since < kMostJoining) return true;
     return lose(job, Error(ErrorCode::cluster, runs + ", but its workers do not reach this machine",
                            "the machines of the cluster must reach the network of the one with the "
@@ -329,7 +329,7 @@ class PoolHead {
       client_.put(word_text(static_cast<uint32_t>(worker), 0,
                             {{"kind", "left"}, {"text", "is not replaced: " + error.message()}}));
     }
-    running_since_.erase(job.first());
+    running_since_.erase(&job);
     return false;
   }
 
@@ -385,8 +385,8 @@ class PoolHead {
   std::vector<Seat> seats_;
   bool is_open_ = false;
   int64_t jobs_made_ = 0;
-  std::map<int64_t, HeadClock::time_point> running_since_;  ///< by the first worker of a job
-  std::vector<std::unique_ptr<PoolJob>> jobs_;              ///< ended first
+  std::map<const PoolJob*, HeadClock::time_point> running_since_;  ///< of jobs that are in jobs_
+  std::vector<std::unique_ptr<PoolJob>> jobs_;                     ///< ended first
 };
 
 }  // namespace

@@ -185,7 +185,9 @@ int run_pool_member(const PoolPlace& place, const launch::Launch& launch) {
 }
 
 int run_pool_member(const std::string& folder) {
-  const auto launch = launch::read_launch([](const char* name) { return std::getenv(name); });
+  const auto variable = [](const char* name) { return std::getenv(name); };
+  auto launch = launch::read_launch(variable);
+  if (!launch && launch::is_in_slurm_step(variable)) launch.emplace();  // of a job with one worker
   if (!launch)
     throw Error(ErrorCode::invalid_option,
                 std::string(kMemberArgument) + " is what a scheduler starts, and not to be typed");

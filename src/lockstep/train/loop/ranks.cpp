@@ -7,13 +7,13 @@
 
 namespace lockstep::train {
 
-Json broadcast_json(comm::Communicator& comm, const Json& own) {
+Json broadcast_json(comm::Communicator& comm, const Json& own, const comm::WaitOptions& wait) {
   std::string text =
       own.dump(-1, ' ', false, Json::error_handler_t::replace);  // names of files may not be UTF-8
   const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
-  comm.broadcast({size}, 0);
+  comm.broadcast({size}, 0, wait);
   text.resize(static_cast<size_t>(size.item<int64_t>()));
-  comm.broadcast({at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::kByte)}, 0);
+  comm.broadcast({at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::kByte)}, 0, wait);
   return Json::parse(text);
 }
 

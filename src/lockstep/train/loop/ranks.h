@@ -10,7 +10,7 @@
 namespace lockstep::train {
 
 /// Rank 0's value, on every rank.
-Json broadcast_json(comm::Communicator& comm, const Json& own);
+Json broadcast_json(comm::Communicator& comm, const Json& own, const comm::WaitOptions& wait = {});
 
 /// Throws invalid_option if this rank's fingerprint (run_files.h) differs from rank 0's. The message names
 /// this rank, its host and the first difference. `folder` and `folder_of_rank_0` are the folders of the

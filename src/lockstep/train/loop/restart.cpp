@@ -29,6 +29,7 @@ bool Training::starts_again_after(double loss) const {
 // The losses of a test are not those of the run.
 void Training::note_tested(const Score& score) {
   state_.tested_losses.push_back(score.loss);
+  state_.seconds = end_.seconds();
   const RateTest& test = schedule_.test;
   if (!test.is_over(state_.tested_losses)) return;
   state_.found_rate = test.chosen(state_.tested_losses);
@@ -53,7 +54,10 @@ void Training::watch_loss(const Score& score) {
   if (state_.starts_again)
     text += "; as the rate was not given, the run starts again once, with " +
             shortest(schedule_.learning_rate * kRateOfRestart);
-  if (state_.starts_again) ++state_.restarts;
+  if (state_.starts_again) {
+    ++state_.restarts;
+    state_.seconds = end_.seconds();
+  }
   if (state_.starts_again || state_.watched_loss.warnings++ == 0) reports_.message(text, "warning");
 }
 

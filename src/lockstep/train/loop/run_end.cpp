@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "lockstep/base/seconds.h"
+
 namespace lockstep::train {
 
 RunEnd::RunEnd(const TrainingSetup& setup)
@@ -9,9 +11,12 @@ RunEnd::RunEnd(const TrainingSetup& setup)
       last_step_(setup.plan.length.total_steps > 0 ? setup.plan.length.total_steps
                                                    : std::numeric_limits<int64_t>::max()) {}
 
-void RunEnd::start_clock(double seconds_before) { started_ = now_seconds() - seconds_before; }
+void RunEnd::start_clock(double seconds_before) {
+  started_ = std::chrono::steady_clock::now();
+  seconds_before_ = seconds_before;
+}
 
-double RunEnd::seconds() const { return now_seconds() - started_; }
+double RunEnd::seconds() const { return seconds_before_ + seconds_since(started_); }
 
 void RunEnd::end_with(EndReason reason) {
   const std::lock_guard lock(reason_mutex_);
@@ -41,7 +46,7 @@ NextMove RunEnd::agree() {
   }
   if (agreed < kEnd) return computes_again_ ? NextMove::compute_again : NextMove::update;
   reason_ = static_cast<EndReason>(agreed - kEnd);
-  ended_ = true;
+  ended_ = agreed_to_end_ = true;
   return NextMove::end;
 }
 

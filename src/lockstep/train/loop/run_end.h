@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 
@@ -53,7 +54,9 @@ class RunEnd {
 
   // After a barrier.
 
-  bool ended() const { return ended_; }
+  /// Whether the ranks have agreed to end. A reason that came after the barrier waits for the next one, so
+  /// that no worker leaves alone.
+  bool ended() const { return agreed_to_end_; }
   bool computes_again() const { return computes_again_; }
   EndReason reason() const { return reason_; }
 
@@ -65,11 +68,13 @@ class RunEnd {
  private:
   const TrainingSetup& setup_;
   int64_t last_step_;
-  double started_ = 0;  // seconds since 1970, earlier attempts' time before it
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  double seconds_before_ = 0;  // of earlier attempts
   std::atomic<bool> ended_{false};
   std::atomic<bool> out_of_memory_{false};
   std::atomic<bool> checkpoint_asked_{false};
   bool computes_again_ = false;
+  bool agreed_to_end_ = false;
   std::mutex reason_mutex_;
   EndReason reason_ = EndReason::finished;
 };

@@ -1,5 +1,6 @@
 #include "lockstep/train/options/normalization.h"
 
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 #include <optional>
@@ -58,13 +59,13 @@ Normalization parse_normalization(const std::string& text, int64_t channels) {
   return normalization;
 }
 
-Normalization measure_normalization(const data::ImageSet& images, std::stop_token stop) {
+Normalization measure_normalization(const data::ImageSet& images, int64_t threads, std::stop_token stop) {
   const auto channels = static_cast<size_t>(images.format().channels);
   const auto plane = static_cast<size_t>(images.format().height * images.format().width);
   std::vector<uint64_t> sums(channels), squares(channels);
   std::mutex mutex;
   // Whole numbers, so the order in which threads add them changes nothing.
-  data::for_each_sample(images.size(), std::max<int64_t>(1, images.parallel_reads()), [&](int64_t i) {
+  data::for_each_sample(images.size(), std::max(threads, images.parallel_reads()), [&](int64_t i) {
     if (stop.stop_requested())
       throw Error(ErrorCode::cancelled,
                   "stopped while the mean and deviation of the images were measured; no step was made");
@@ -72,13 +73,20 @@ Normalization measure_normalization(const data::ImageSet& images, std::stop_toke
     image.resize(static_cast<size_t>(images.image_bytes()));
     const StopScope scope(stop);
     images.read(i, image);
-    const std::lock_guard lock(mutex);
+    thread_local std::vector<uint64_t> own_sums, own_squares;
+    own_sums.assign(channels, 0);
+    own_squares.assign(channels, 0);
     for (size_t c = 0; c < channels; ++c) {
       for (size_t p = 0; p < plane; ++p) {
         const uint64_t value = image[c * plane + p];
-        sums[c] += value;
-        squares[c] += value * value;
+        own_sums[c] += value;
+        own_squares[c] += value * value;
       }
+    }
+    const std::lock_guard lock(mutex);
+    for (size_t c = 0; c < channels; ++c) {
+      sums[c] += own_sums[c];
+      squares[c] += own_squares[c];
     }
   });
   Normalization normalization;

@@ -19,9 +19,9 @@ struct Normalization {
 /// invalid_option for anything else, also for "mean-std" (see measure_normalization).
 Normalization parse_normalization(const std::string& text, int64_t channels);
 
-/// Mean and standard deviation of all images, from exact integer sums. A channel of
-/// one constant value has deviation 1. Throws cancelled at a stop.
-Normalization measure_normalization(const data::ImageSet& images, std::stop_token stop = {});
+/// Mean and standard deviation of all images, from exact integer sums: the same for any number of threads. A
+/// channel of one constant value has deviation 1. Throws cancelled at a stop.
+Normalization measure_normalization(const data::ImageSet& images, int64_t threads, std::stop_token stop = {});
 
 /// Of the values of all sequences, per channel.
 Normalization measure_sequences(const data::ImageSet& sequences, std::stop_token stop);

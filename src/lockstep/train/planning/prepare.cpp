@@ -34,9 +34,9 @@ namespace lockstep::train {
 namespace {
 
 // Reads every sample.
-Normalization measure_mean_std(const data::ImageSet& train, const std::stop_token& stop) {
+Normalization measure_mean_std(const data::ImageSet& train, int64_t threads, const std::stop_token& stop) {
   return train.format().kind == data::SampleKind::sequence ? measure_sequences(train, stop)
-                                                           : measure_normalization(train, stop);
+                                                           : measure_normalization(train, threads, stop);
 }
 
 DataPaths paths_of(const TrainingRequest& request, const Options& options) {
@@ -322,7 +322,7 @@ class Preparation {
     } else if (options_.normalize != "mean-std") {
       found = parse_normalization(options_.normalize, plan_.data.format.channels);
     } else if (!dry_) {
-      found = measure_mean_std(*prepared_.train, request_.stop);
+      found = measure_mean_std(*prepared_.train, machine_.inventory.cores, request_.stop);
     }
     plan_.data.mean = found.mean;
     plan_.data.deviation = found.deviation;

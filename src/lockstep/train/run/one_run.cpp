@@ -101,8 +101,10 @@ class Run {
     log_.finish(record::RunState::ended, end.reason);
   }
 
-  // The other ranks take rank 0's plan: another machine may have other cores, and a trial another result.
+  // The other ranks take rank 0's plan: another machine may have other cores, and a trial another result. A
+  // preparation may read all samples, of any number.
   void prepare_together() {
+    const comm::WaitOptions wait{.timeout = comm::kAsLongAsItTakes};
     Json decided;
     if (leads_) {
       prepare_here(start_.manifest ? &start_.manifest->plan : nullptr);
@@ -110,12 +112,14 @@ class Run {
                  {"fingerprint", fingerprint_},
                  {"folder", request_.folder.string()}};
     }
-    decided = broadcast_json(comm_, decided);
-    if (leads_) return;
-    const Plan plan_of_rank_0 = read_plan(decided["plan"]);
-    prepare_here(&plan_of_rank_0);
-    compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], request_.folder.string(),
-                        decided["folder"].get<std::string>());
+    decided = broadcast_json(comm_, decided, wait);
+    if (!leads_) {
+      const Plan plan_of_rank_0 = read_plan(decided["plan"]);
+      prepare_here(&plan_of_rank_0);
+      compare_with_rank_0(comm_, fingerprint_, decided["fingerprint"], request_.folder.string(),
+                          decided["folder"].get<std::string>());
+    }
+    comm_.barrier(wait);
   }
 
   void prepare_here(const Plan* earlier) {
