@@ -37,7 +37,7 @@ class Clusters(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector("dialog .command:has-text('nodes=4')")
         self.assertEqual(self.browser.axe_findings(), [])
         self.assertEqual(self.answer_question("Save"),
-                         ["lockstep", "cluster", "create", "gpus", "--scheduler=slurm", "--login=me@<b>here</b>", "--nodes=4"])
+                         ["lockstep", "cluster", "create", "gpus", "--login=me@<b>here</b>", "--nodes=4"])
         self.page.wait_for_selector("pre.output:has-text('\"login\" of a profile cannot be \"me@<b>here</b>\"')")
         self.page.click("button:text-is('New profile…')")
         self.page.fill("#form-word", "gpus")
@@ -71,6 +71,22 @@ class Clusters(browser.Studio, unittest.TestCase):
         self.press("Use local")
         self.answer_question("Make default")
         self.page.wait_for_selector("tr:has-text('local') >> text=the default")
+
+    def test_a_profile_of_this_machine_stays_one(self):
+        self.page.click("button:text-is('New profile…')")
+        self.assertEqual(self.page.input_value("#form-scheduler") or self.page.get_attribute("#form-scheduler", "placeholder"), "slurm")
+        self.page.fill("#form-word", "here")
+        self.page.fill("#form-scheduler", "local")
+        self.page.wait_for_selector("dialog .command:has-text('scheduler=local')")
+        self.assertEqual(self.answer_question("Save"), ["lockstep", "cluster", "create", "here", "--scheduler=local"])
+        self.page.wait_for_selector("tr:has-text('here.json') >> text=this machine")
+        self.press("Edit here")
+        self.page.fill("#form-workers", "3")
+        self.page.wait_for_selector("dialog .command:has-text('workers=3')")
+        self.assertEqual(self.answer_question("Save"), ["lockstep", "cluster", "create", "here", "--scheduler=local", "--workers=3"])
+        runs.wait_for(lambda: json.loads((self.profiles / "here.json").read_text())["workers"] == 3)
+        self.assertEqual(json.loads((self.profiles / "here.json").read_text())["scheduler"], "local")
+        runs.run("cluster", "remove", "here")
 
     def test_stages_are_shown_as_they_pass(self):
         self.press("Validate local")

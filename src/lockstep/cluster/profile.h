@@ -37,8 +37,7 @@ struct Profile {
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Cluster");
-    field("scheduler", self.scheduler,
-          "what starts jobs: local or slurm; cluster create: slurm if it is not given");
+    field("scheduler", self.scheduler, "what starts jobs: local or slurm");
     field("login", self.login,
           "user@host of the login node, reached by ssh; empty: this machine has the scheduler's commands");
     field("host-key", self.host_key,
