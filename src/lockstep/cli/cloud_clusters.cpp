@@ -76,6 +76,10 @@ class CloudLine {
     std::string text = printable(progress.text);
     if (progress.all > 0)
       text += " " + std::to_string(progress.done) + " of " + std::to_string(progress.all) + " parts";
+    if (progress.is_warning) {
+      console_.note((console_.note_is_terminal() ? "\r\033[K" : "") + ("warning: " + text) + "\n");
+      return;
+    }
     if (!console_.note_is_terminal()) {
       if (text != last_) console_.note(text + "\n");
       last_ = text;

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""What goes wrong while a cluster in the cloud is made, stopped, started or removed, against moto's server.
+
+usage: cloud_faults_test.py
+"""
+
+import json
+import unittest
+
+import aws_services
+import runs
+from cloud_test import Cloud
+
+
+class CloudFaults(Cloud):
+    """With the helpers of Cloud, without its tests."""
+
+    def listed(self):
+        one, = json.loads(self.check(self.account.run("list", "--json")).stdout)
+        return one
+
+    def head_state(self):
+        state, = [machine["state"] for machine in self.listed()["machines"] if machine["head"]]
+        return state
+
+    def test_a_stop_turns_the_machines_off_although_parallel_cluster_refuses(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        done = self.check(account.run("stop", "c1", environment={"FAKE_PCLUSTER_ERROR": "busy"}))
+        self.assertIn("warning: ParallelCluster refused update-compute-fleet: busy; the machines are turned off", done.stderr)
+        self.assertIn("its disks go on costing", done.stdout)
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
+
+    def test_a_start_that_is_refused_half_way_is_known_to_run(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        self.check(account.run("stop", "c1"))
+        profile = account.folder / "config/lockstep/clusters/c1.json"
+        profile.unlink()
+        self.assertIn("ParallelCluster refused update-compute-fleet: busy",
+                      self.error_of(account.run("start", "c1", environment={"FAKE_PCLUSTER_ERROR": "busy"})))
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("running", "running"))
+        self.assertTrue(profile.exists())
+        self.check(account.run("start", "c1"))
+
+    def test_prices_of_a_file_are_found_from_another_folder(self):
+        """And where they are gone, nothing is switched on."""
+        account = self.account
+        prices = account.folder / "prices.csv"
+        prices.write_text((runs.ROOT / "data/aws-prices.csv").read_text())
+        self.check(account.run(*account.create_words("c1", "--prices", "prices.csv")))
+        record = json.loads((account.folder / "state/lockstep/cloud/c1/cluster.json").read_text())
+        self.assertEqual(record["request"]["prices"], str(prices))
+        self.check(account.run("stop", "c1"))
+        prices.rename(account.folder / "moved.csv")
+        self.assertIn("prices.csv", self.error_of(account.run("start", "c1")))
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
+
+
+def load_tests(loader, _tests, _pattern):
+    """Those of this file only: the class has those of Cloud too."""
+    names = [name for name in vars(CloudFaults) if name.startswith("test_")]
+    return unittest.TestSuite(CloudFaults(name) for name in names)
+
+
+if __name__ == "__main__":
+    aws_services.need()
+    unittest.main()
