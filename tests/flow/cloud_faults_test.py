@@ -5,6 +5,9 @@ usage: cloud_faults_test.py
 """
 
 import json
+import shutil
+import signal
+import subprocess
 import unittest
 
 import aws_services
@@ -55,6 +58,41 @@ class CloudFaults(Cloud):
         prices.rename(account.folder / "moved.csv")
         self.assertIn("prices.csv", self.error_of(account.run("start", "c1")))
         self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
+
+    def test_a_stack_that_is_there_is_no_place_for_another_cluster(self):
+        """And its maker alone removes it."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        elsewhere = account.folder / "elsewhere"
+        other = {"XDG_STATE_HOME": str(elsewhere)}
+        error = self.error_of(account.run(*account.create_words("c1"), environment=other))
+        self.assertIn('AWS has a stack "c1" in us-east-1 already (CREATE_COMPLETE)', error)
+        self.assertIn("hint: choose another name; lockstep cloud list --region us-east-1", error)
+        self.assertFalse((elsewhere / "lockstep/cloud/c1/cluster.json").exists())
+        # As a program left it that did not ask.
+        shutil.copytree(account.folder / "state/lockstep/cloud/c1", elsewhere / "lockstep/cloud/c1", dirs_exist_ok=True)
+        file = elsewhere / "lockstep/cloud/c1/cluster.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "id": "0123456789abcdef"}))
+        for words in (("remove", "c1", "--yes"), ("wait", "c1")):
+            self.assertIn('the stack "c1" is of another cluster', self.error_of(account.run(*words, environment=other)))
+        self.assertEqual(self.listed()["phase"], "running")
+        self.assertIn("c1", account.left("c1"))
+        self.check(account.run("remove", "c1", "--yes"))
+        self.assertEqual(account.left("c1"), [])
+
+    def test_ctrl_c_while_files_are_copied_makes_no_cluster(self):
+        account = self.account
+        process = subprocess.Popen([runs.PROGRAM, "cloud", *account.create_words("c1")], cwd=account.folder, text=True,
+                                   env=account.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        runs.wait_for((account.folder / "state/lockstep/cloud/c1/cluster.json").exists)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
+        self.assertIn("stopped before the cluster was made; lockstep cloud remove c1 removes its bucket", said)
+        self.assertFalse(account.log.exists())  # ParallelCluster was not called
+        self.check(account.run("remove", "c1", "--yes"))
+        self.assertEqual(account.left("c1"), [])
 
 
 def load_tests(loader, _tests, _pattern):

@@ -27,15 +27,17 @@ constexpr auto kLookPause = std::chrono::seconds(5);
 // Of types that have several network cards, of which a public address is not possible.
 constexpr std::array<std::string_view, 5> kManyCards{"p4d.", "p4de.", "p5.", "p5en.", "p6-b200."};
 
+void check_stop(const Watch& watch, const std::string& what, const std::string& hint) {
+  if (watch.stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped " + what, hint);
+}
+
 // Ends at once at a stop.
-void pause(const Watch& watch, const std::string& what) {
+void pause(const Watch& watch, const std::string& what, const std::string& hint) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   never.wait_for(lock, watch.stop, kLookPause, [] { return false; });
-  if (watch.stop.stop_requested())
-    throw Error(ErrorCode::cancelled, "stopped waiting for " + what,
-                "it goes on in AWS: lockstep cloud wait NAME");
+  check_stop(watch, "waiting for " + what, hint);
 }
 
 ClusterIdentity identity_of(const ClusterRecord& record) {
@@ -44,6 +46,24 @@ ClusterIdentity identity_of(const ClusterRecord& record) {
           .package_file = record.package_file,
           .package_sha256 = record.package_sha256,
           .subnet = record.subnet};
+}
+
+// Throws if a stack of the record's name is not the record's. A record without an id stands for any cluster
+// of Lockstep's.
+void check_owner(const Json& state, const ClusterRecord& record, const std::filesystem::path& folder) {
+  const Json tags = state.value("tags", Json::object());
+  if (!tags.contains(kClusterTag))
+    throw Error(
+        ErrorCode::cluster,
+        "the stack " + quote(record.name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
+        "remove it with the program that made it");
+  if (record.id.empty() || tags.value(kIdTag, record.id) == record.id) return;
+  throw Error(
+      ErrorCode::cluster,
+      "the stack " + quote(record.name) + " is of another cluster: its tag " + kIdTag + " is " +
+          quote(printable(tags.value(kIdTag, ""))) + ", not " + quote(record.id),
+      "the machine that made it removes it; of this machine's own there are at most the bucket lockstep-" +
+          record.id + " and the folder " + quote(folder.string()) + ", which you may remove");
 }
 
 bool is_over(const std::string& stack) { return !stack.ends_with("_IN_PROGRESS"); }
@@ -113,6 +133,13 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
                                   {"key", request.key},
                                   {"vcpus", planned.vcpus},
                                   {"head_type", request.head_type}});
+  const std::string stack = bridge_.ask("state", request.region, {{"name", name}}).value("stack", "");
+  if (!stack.empty() && stack != "DELETE_COMPLETE")
+    throw Error(
+        ErrorCode::invalid_option,
+        "AWS has a stack " + quote(name) + " in " + request.region + " already (" + printable(stack) + ")",
+        "choose another name; lockstep cloud list --region " + request.region + " shows the clusters there");
+  check_stop(watch, "before anything was made", "");
   record.subnet = found.value("subnet", "");
   record.request.key = found.value("key", "");
   record.created = now_seconds();
@@ -120,6 +147,7 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   records_.save(record);  // from here on, remove finds everything
   watch.show({"copying " + record.package_file});
   put_files(record);
+  check_stop(watch, "before the cluster was made", "lockstep cloud remove " + name + " removes its bucket");
   watch.show({"starting"});
   bridge_.parallel_cluster(
       {"create-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
@@ -151,6 +179,7 @@ Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wante
     const std::string stack = state.value("stack", "");
     watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
                 state.value("resources", int64_t{0})});
+    if (!stack.empty()) check_owner(state, record, records_.folder_of(record.name));
     if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
     // After an update that failed the cluster is as before.
     if (stack.empty() || (is_over(stack) && stack != "UPDATE_ROLLBACK_COMPLETE")) {
@@ -161,7 +190,8 @@ Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wante
       throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(record.name),
                   "lockstep cloud remove " + record.name + " removes what is left of it");
     if (is_over(stack)) throw creation_error(state, record);
-    pause(watch, "the cluster " + quote(record.name));
+    pause(watch, "the cluster " + quote(record.name),
+          "it goes on in AWS: lockstep cloud wait " + record.name);
   }
 }
 
@@ -286,13 +316,11 @@ ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, cons
   return record;
 }
 
-void AwsProvider::remove_stack(const std::string& name, const std::string& region, const Watch& watch) {
+void AwsProvider::remove_stack(const ClusterRecord& record, const std::string& region, const Watch& watch) {
+  const std::string& name = record.name;
   Json state = bridge_.ask("state", region, {{"name", name}});
   if (state.value("stack", "").empty()) return;
-  if (!state["tags"].contains(kClusterTag))
-    throw Error(ErrorCode::cluster,
-                "the stack " + quote(name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
-                "remove it with the program that made it");
+  check_owner(state, record, records_.folder_of(name));
   if (state.value("stack", "") != "DELETE_IN_PROGRESS")
     bridge_.parallel_cluster({"delete-cluster", "--cluster-name", name}, region);
   while (true) {
@@ -301,14 +329,15 @@ void AwsProvider::remove_stack(const std::string& name, const std::string& regio
     if (stack.empty() || stack == "DELETE_COMPLETE") return;
     watch.show({lower(stack), state.value("ready", int64_t{0}), state.value("resources", int64_t{0})});
     if (stack == "DELETE_FAILED") throw removal_error(state, name);
-    pause(watch, "the removal of " + quote(name));
+    pause(watch, "the removal of " + quote(name),
+          "it goes on in AWS: repeat the command to see what is left");
   }
 }
 
 void AwsProvider::remove(const std::string& name, const std::string& region, const Watch& watch) {
   check_cluster_name(name);
   const bool known = records_.has(name);
-  ClusterRecord record;
+  ClusterRecord record{.name = name};
   if (known) record = records_.find(name);
   if (!known && region.empty()) records_.find(name);  // says which there are
   const std::string where = known ? record.request.region : region;
@@ -321,7 +350,7 @@ void AwsProvider::remove(const std::string& name, const std::string& region, con
     records_.save(record);
   }
   watch.show({"removing"});
-  remove_stack(name, where, watch);
+  remove_stack(record, where, watch);
   const Json answer = bridge_.ask("sweep", where, {{"name", name}, {"id", record.id}});
   const auto left = answer["left"].get<std::vector<std::string>>();
   if (!left.empty())
