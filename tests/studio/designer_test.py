@@ -239,6 +239,7 @@ class Designer(browser.Studio, unittest.TestCase):
         self.page.click("dialog summary:text-is('All options')")
         self.assertTrue(self.page.is_checked("#train-average-updaters"))
         self.page.uncheck("#train-overlap")
+        self.page.wait_for_selector("dialog .command", state="detached")  # that of before
         self.page.click("dialog button:text-is('Show the plan')")
         self.page.wait_for_selector("dialog .command:has-text('--overlap=false')", timeout=60_000)
         self.page.check("#train-overlap")
