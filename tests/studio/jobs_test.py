@@ -56,6 +56,16 @@ class Jobs(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector(".problem", state="detached")
         self.browser.complaints.clear()
 
+    def test_of_a_long_diary_the_end_is_shown(self):
+        job = runs.run("batch", "--name", "loud", "sh", "-c", "yes 0123456789 | head -n 2000000; echo the last line").split()[1]
+        self.browser.show(self.server, f"/job/{job}", "pre.diary:has-text('the last line')")
+
+    def test_an_answer_that_is_no_json_is_said(self):
+        self.page.route("**/api/jobs", lambda route: route.fulfill(status=200, content_type="application/json", body="[{"))
+        self.browser.show(self.server, "/jobs", ".problem:has-text('not JSON')")
+        self.page.unroute("**/api/jobs")
+        self.page.wait_for_selector(".problem", state="detached")
+
     def test_only_numbers_of_jobs_reach_the_command_line(self):
         for job in ("--help", "1;2", "../1", "", "ticks"):
             status = self.page.evaluate("job => fetch('/api/job?job=' + encodeURIComponent(job)).then(answer => answer.status)", job)

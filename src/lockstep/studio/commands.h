@@ -17,6 +17,9 @@
 
 namespace lockstep::studio {
 
+/// What becomes of an output of more than 16 MiB.
+enum class LongOutput { refused, only_end };
+
 /// Any thread.
 class Commands {
  public:
@@ -33,8 +36,9 @@ class Commands {
   int64_t start(const std::vector<std::string>& words);
 
   /// What it printed on standard output, or its error (invalid_option with its text). Throws timeout after
-  /// this time, and ends the process.
-  std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit);
+  /// this time, io for an output that is too long, and ends the process.
+  std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
+                        LongOutput long_output = LongOutput::refused);
 
   /// {"number", "words", "started", "status", "output"}: status is absent while it runs; the output's end.
   /// Throws not_found.
