@@ -34,6 +34,20 @@ class CloudFaults(Cloud):
         self.assertIn("its disks go on costing", done.stdout)
         self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
 
+    def test_the_state_is_that_of_the_machines(self):
+        """Whoever has stopped them: a watchdog, or a user of AWS's console."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        self.assertEqual(self.listed()["state"], "running")
+        head, = [machine["id"] for machine in self.listed()["machines"] if machine["head"]]
+        account.boto(f"ec2.stop_instances(InstanceIds=['{head}'])")
+        listed = self.listed()
+        self.assertEqual((listed["phase"], listed["stack"], listed["state"]), ("running", "CREATE_COMPLETE", "stopped"))
+        self.assertRegex(self.check(account.run("list")).stdout, r"c1 .* stopped +head stopped")
+        self.check(account.run("stop", "c1"))
+        account.boto(f"ec2.start_instances(InstanceIds=['{head}'])")
+        self.assertEqual(self.listed()["state"], "running")
+
     def test_a_start_that_is_refused_half_way_is_known_to_run(self):
         account = self.account
         self.check(account.run(*account.create_words("c1")))

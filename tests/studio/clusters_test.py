@@ -155,6 +155,31 @@ class Clusters(browser.Studio, unittest.TestCase):
         self.assertEqual(self.page.inner_text("dialog .command code"), "lockstep cloud create small --type=g5.xlarge --yes")
         self.page.click("dialog button:text-is('Cancel')")
 
+    def test_clusters_of_the_cloud_and_what_can_be_done_with_them(self):
+        mine = {"name": "mine", "region": "us-east-1", "known": True, "phase": "running", "stack": "CREATE_COMPLETE", "state": "stopped",
+                "type": "g5.12xlarge", "machines": [{"id": "i-1", "type": "m5.large", "state": "stopped", "head": True}], "most_dollars": 3}
+        other = {**mine, "name": "other", "region": "eu-west-1", "known": False, "state": "create_complete", "most_dollars": 0}
+        asked = []
+
+        def answer(route):
+            asked.append(route.request.url)
+            route.fulfill(status=200, content_type="application/json", body=json.dumps([mine, other]))
+        self.page.route("**/api/clouds", answer)
+        self.page.click("button:text-is('Ask AWS')")
+        rows = self.page.locator("section:has(h2:text-is('In the cloud')) tbody tr")
+        rows.nth(1).wait_for()
+        self.assertEqual(rows.nth(0).locator("td").nth(3).inner_text(), "stopped")
+        self.assertEqual([row.locator("td.act button").all_inner_texts() for row in rows.all()],
+                         [["Resize", "Start", "Stop", "Remove"], ["Remove"]])
+        self.press("Start mine")  # fails: nothing of AWS is installed here, or no cluster has the name
+        self.assertEqual(self.answer_question("Start"), ["lockstep", "cloud", "start", "mine"])
+        runs.wait_for(lambda: self.page.wait_for_timeout(100) or len(asked) == 2)
+        self.press("Remove other")
+        self.page.wait_for_selector("dialog .command")
+        self.assertEqual(self.page.inner_text("dialog .command code"), "lockstep cloud remove other --region=eu-west-1 --yes")
+        self.page.click("dialog button:text-is('Cancel')")
+        self.page.unroute("**/api/clouds")
+
     def test_pages_are_readable_narrow_and_dark(self):
         try:
             for scheme, width in browser.LOOKS:
