@@ -1,5 +1,6 @@
 #include "lockstep/studio/commands.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <poll.h>
@@ -15,7 +16,8 @@
 namespace lockstep::studio {
 namespace {
 
-constexpr size_t kMostOutput = 64 << 10;  // the end is shown
+constexpr size_t kMostOutput = 64 << 10;                     // the end is shown
+constexpr auto kStopPause = std::chrono::milliseconds(100);  // between looks at a stop
 constexpr size_t kMostMebibytes = 16;
 constexpr size_t kMostRead = kMostMebibytes << 20;
 
@@ -137,7 +139,11 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
       throw Error(ErrorCode::timeout, "lockstep " + words.front() + " took more than " +
                                           std::to_string(limit.count()) + " seconds");
     }
-    ::poll(wanted, 2, static_cast<int>(left.count()));
+    if (is_stopped_) {
+      launch::kill_group(process);
+      throw Error(ErrorCode::cancelled, "studio ends");
+    }
+    ::poll(wanted, 2, static_cast<int>(std::min(left, kStopPause).count()));
     if (output_is_open) output_is_open = launch::read_available(output.reading.get(), take_output);
     if (errors_are_open) errors_are_open = launch::read_available(errors.reading.get(), take_error);
     if (long_output == LongOutput::refused && text.size() > kMostRead) {

@@ -1,6 +1,7 @@
 // Work that pages start: commands of this program, each a process that outlives the server.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -40,6 +41,10 @@ class Commands {
   std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
                         LongOutput long_output = LongOutput::refused);
 
+  /// From now on output_of ends its processes and throws cancelled, also where it waits. What start() has
+  /// started goes on.
+  void stop_answers() { is_stopped_ = true; }
+
   /// {"number", "words", "started", "status", "output"}: status is absent while it runs; the output's end.
   /// Throws not_found.
   Json about(int64_t number);
@@ -64,6 +69,7 @@ class Commands {
   std::mutex mutex_;
   std::map<int64_t, Command> commands_;
   int64_t next_ = 1;
+  std::atomic<bool> is_stopped_ = false;
 };
 
 }  // namespace lockstep::studio
