@@ -43,15 +43,18 @@ void make_use_and_remove(const std::string& name, const std::string& package, do
               plan.type.c_str(), plan.dollars_per_hour, plan.prices_date.c_str());
   if (plan.dollars_per_hour > most_per_hour)
     throw Error(ErrorCode::invalid_option, "the cluster costs more than the limit", "choose another type");
+  const auto records = cloud::ClusterRecords::of_user();
+  if (records.has(name))
+    throw Error(ErrorCode::invalid_option, "there is a cluster " + name + " already", "choose another name");
   const cloud::Watch watch{.show = show};
   try {
     aws->create(name, request, watch);
     use(*aws, name, watch);
   } catch (...) {
-    aws->remove(name, "us-east-1", watch);  // whatever was made until then
+    if (records.has(name)) aws->remove(name, "us-east-1", watch);  // whatever was made until then
     throw;
   }
-  const cloud::ClusterRecord record = cloud::ClusterRecords::of_user().find(name);
+  const cloud::ClusterRecord record = records.find(name);
   aws->remove(name, "us-east-1", watch);  // throws if anything with its tag is left
   std::printf("%s is removed, and has cost at most $%.2f\n", name.c_str(),
               cloud::most_dollars(record, now_seconds()));

@@ -137,7 +137,12 @@ class CloudCluster(runs.TestFolders, unittest.TestCase):
         self.assertIn("held", self.cluster.ask("squeue", "-h", "-j", job.id, "-o", "%r").lower())
 
     def check_goes_on(self, job):
-        """The head node starts again: its jobs go on by themselves."""
+        """The head node starts again: its jobs go on by themselves. Before it has ended, a stop that is repeated and the
+        watchdog's timer change nothing."""
+        self.cluster.ask("/usr/local/sbin/lockstep-save-jobs")
+        self.cluster.ask("/usr/local/sbin/lockstep-release-jobs")
+        self.assertIn("held", self.cluster.ask("squeue", "-h", "-j", job.id, "-o", "%r").lower())
+        self.cluster.ask("rm", "/var/lib/lockstep/saving")  # names a start, and the next one has another name
         self.cluster.ask("/usr/local/sbin/lockstep-release-jobs")
         self.assertEqual(job.wait_until_over()["end"], "ended", job.said())
         self.assertEqual(runs.weights(job.run), self.alone(*LONG))

@@ -232,6 +232,19 @@ class Designer(browser.Studio, unittest.TestCase):
         self.page.click("dialog button:text-is('Show the plan')")
         self.page.wait_for_selector("dialog .command:has-text('--mini-batch-size=128')", timeout=60_000)
         self.assertIn("--network=digits_cnn ", self.page.inner_text("dialog .command code"))
+        self.check_switches()
+
+    def check_switches(self):
+        """One that is on by default can be turned off, and on again."""
+        self.page.click("dialog summary:text-is('All options')")
+        self.assertTrue(self.page.is_checked("#train-average-updaters"))
+        self.page.uncheck("#train-overlap")
+        self.page.wait_for_selector("dialog .command", state="detached")  # that of before
+        self.page.click("dialog button:text-is('Show the plan')")
+        self.page.wait_for_selector("dialog .command:has-text('--overlap=false')", timeout=60_000)
+        self.page.check("#train-overlap")
+        self.page.click("dialog button:text-is('Show the plan')")
+        self.page.wait_for_selector("dialog .command:not(:has-text('--overlap'))", timeout=60_000)
 
     def test_the_form_knows_what_a_recipe_chooses(self):
         sources = pathlib.Path(__file__).resolve().parents[2] / "src/lockstep"

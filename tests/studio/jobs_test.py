@@ -30,6 +30,7 @@ class Jobs(browser.Studio, unittest.TestCase):
         self.assertEqual(self.browser.axe_findings(), [])
         self.page.click("tr:has-text('ticks') a")
         self.page.wait_for_selector(f"pre.diary:has-text('{hostile}')")
+        self.check_an_error_beside_the_diary(hostile)
         self.assertEqual(self.browser.axe_findings(), [])
         self.page.click("button:text-is('Cancel')")
         self.assertEqual(self.page.inner_text("dialog .command code"), "lockstep job cancel 1")
@@ -44,6 +45,26 @@ class Jobs(browser.Studio, unittest.TestCase):
         self.page.click("dialog button:text-is('Fetch')")
         runs.wait_for(lambda: any((self.folder / "fetched").glob("*")), 40)
         self.assertEqual(self.browser.complaints, [])
+
+    def check_an_error_beside_the_diary(self, text):
+        """What was read before stays."""
+        self.page.route("**/api/diary*", lambda route: route.fulfill(status=504, content_type="application/json",
+                                                                     body='{"error": "the diary is away"}'))
+        self.page.wait_for_selector(".problem:has-text('the diary is away')")
+        self.assertIn(text, self.page.inner_text("pre.diary"))
+        self.page.unroute("**/api/diary*")
+        self.page.wait_for_selector(".problem", state="detached")
+        self.browser.complaints.clear()
+
+    def test_of_a_long_diary_the_end_is_shown(self):
+        job = runs.run("batch", "--name", "loud", "sh", "-c", "yes 0123456789 | head -n 2000000; echo the last line").split()[1]
+        self.browser.show(self.server, f"/job/{job}", "pre.diary:has-text('the last line')")
+
+    def test_an_answer_that_is_no_json_is_said(self):
+        self.page.route("**/api/jobs", lambda route: route.fulfill(status=200, content_type="application/json", body="[{"))
+        self.browser.show(self.server, "/jobs", ".problem:has-text('not JSON')")
+        self.page.unroute("**/api/jobs")
+        self.page.wait_for_selector(".problem", state="detached")
 
     def test_only_numbers_of_jobs_reach_the_command_line(self):
         for job in ("--help", "1;2", "../1", "", "ticks"):

@@ -140,6 +140,17 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.assertEqual(self.page.inner_text("th.c-loss"), "Held-out loss")
         self.assertEqual(self.page.inner_text("tr:has(bdi:text-is('calm')) td.c-loss"), "0.25")
 
+    def test_an_error_is_said_beside_what_was_read_before(self):
+        self.browser.show(self.server, "/run/" + self.ids["calm"], "dl.tiles")
+        address = re.compile(r"/api/run\?")
+        self.page.route(address, lambda route: route.fulfill(status=500, content_type="application/json",
+                                                             body='{"error": "the disk is away"}'))
+        self.page.wait_for_selector(".problem:has-text('the disk is away')")  # the page asks every eight seconds
+        self.assertTrue(self.page.is_visible("dl.tiles"))
+        self.page.unroute(address)
+        self.page.wait_for_selector(".problem", state="detached")
+        self.browser.complaints.clear()
+
     def test_no_request_leaves_the_machine(self):
         self.browser.show(self.server, "/runs", "tbody tr")
         self.assertGreater(len(self.browser.requests), 10)

@@ -76,6 +76,10 @@ class CloudLine {
     std::string text = printable(progress.text);
     if (progress.all > 0)
       text += " " + std::to_string(progress.done) + " of " + std::to_string(progress.all) + " parts";
+    if (progress.is_warning) {
+      console_.note((console_.note_is_terminal() ? "\r\033[K" : "") + ("warning: " + text) + "\n");
+      return;
+    }
     if (!console_.note_is_terminal()) {
       if (text != last_) console_.note(text + "\n");
       last_ = text;
@@ -186,6 +190,27 @@ std::vector<std::string> regions_of(const std::vector<ClusterRecord>& records, c
   return regions;
 }
 
+std::string head_state(const std::vector<cloud::Machine>& machines) {
+  for (const cloud::Machine& machine : machines) {
+    if (machine.is_head) return machine.state;
+  }
+  return "";
+}
+
+// A stack is complete whether its machines are on or not, and the watchdog, or another machine of the user,
+// may have stopped or started them.
+std::string cloud_state_of(const Listed& one) {
+  using cloud::ClusterPhase;
+  const ClusterPhase phase = one.record.phase;
+  const std::string known = enum_names(phase)[static_cast<size_t>(phase)];
+  if (one.status.stack.empty()) return known + ", not in AWS";
+  const bool can_be_off = !one.is_known || phase == ClusterPhase::running || phase == ClusterPhase::stopped;
+  const std::string head = head_state(one.status.machines);
+  if (can_be_off && (head == "stopping" || head == "stopped")) return "stopped";
+  if (!one.is_known) return lower(one.status.stack);
+  return can_be_off && (head == "running" || head == "pending") ? "running" : known;
+}
+
 Json json_of(const Listed& one, double now) {
   Json machines = Json::array();
   for (const cloud::Machine& machine : one.status.machines)
@@ -196,6 +221,7 @@ Json json_of(const Listed& one, double now) {
           {"known", one.is_known},
           {"phase", enum_names(cloud::ClusterPhase{})[static_cast<size_t>(one.record.phase)]},
           {"stack", one.status.stack},
+          {"state", cloud_state_of(one)},
           {"type", one.record.type},
           {"machines", machines},
           {"most_dollars", one.is_known ? most_dollars(one.record, now) : 0}};
@@ -284,13 +310,9 @@ int run_cloud_list(const Call& call, Console& console) {
       {"name", "region", "machines", "state", "on now", "an hour", "cost at most"}};
   for (const Listed& one : all) {
     const ClusterRecord& record = one.record;
-    const std::string phase = enum_names(cloud::ClusterPhase{})[static_cast<size_t>(record.phase)];
     rows.push_back({record.name, record.request.region,
                     one.is_known ? std::to_string(record.machines) + " x " + record.type : "made elsewhere",
-                    one.status.stack.empty() ? phase + ", not in AWS"
-                    : one.is_known           ? phase
-                                             : lower(one.status.stack),
-                    machines_text(one.status.machines),
+                    cloud_state_of(one), machines_text(one.status.machines),
                     one.is_known ? as_dollars(record.dollars_per_hour) : "-",
                     one.is_known ? as_dollars(most_dollars(record, now)) : "-"});
   }

@@ -20,6 +20,8 @@ using cluster::NamedProfile;
 using cluster::Profile;
 using cluster::Profiles;
 
+constexpr const char* kUsualScheduler = "slurm";  // `local` is there without a profile
+
 struct ImportChoice {
   std::string name;
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -91,7 +93,13 @@ int discover_in_cloud(const std::string& region, const std::string& use, Console
 }  // namespace
 
 std::vector<FieldInfo> cluster_list_fields() { return fields_of<JsonOutput>(); }
-std::vector<FieldInfo> cluster_create_fields() { return fields_of<Profile>(); }
+std::vector<FieldInfo> cluster_create_fields() {
+  std::vector<FieldInfo> fields = fields_of<Profile>();
+  for (FieldInfo& field : fields) {
+    if (field.name == "scheduler") field.default_text = kUsualScheduler;
+  }
+  return fields;
+}
 std::vector<FieldInfo> cluster_import_fields() { return fields_of<ImportChoice>(); }
 std::vector<FieldInfo> cluster_discover_fields() { return fields_of<DiscoverChoice>(); }
 
@@ -143,7 +151,7 @@ int run_cluster_show(const Call& call, Console& console) {
 
 int run_cluster_create(const Call& call, Console& console) {
   auto profile = settings_of<Profile>(call);
-  if (!call.text_of("scheduler")) profile.scheduler = "slurm";
+  if (!call.text_of("scheduler")) profile.scheduler = kUsualScheduler;
   const std::filesystem::path file = Profiles::of_user().save(call.words.front(), profile);
   console.print("profile " + call.words.front() + ": " + file.string() + "\n  lockstep cluster validate " +
                 call.words.front() + " tries it\n");

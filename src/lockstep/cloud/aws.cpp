@@ -11,6 +11,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cloud/cluster_power.h"
+#include "lockstep/cloud/internal/cluster_profile.h"
 #include "lockstep/cloud/internal/package_file.h"
 #include "lockstep/cloud/internal/stack_failure.h"
 #include "lockstep/cloud/parallel_cluster.h"
@@ -23,20 +24,20 @@ namespace {
 
 constexpr size_t kIdBytes = 8;
 constexpr auto kLookPause = std::chrono::seconds(5);
-constexpr const char* kProgram = "/usr/local/bin/lockstep";
-constexpr const char* kPartition = "workers";
 // Of types that have several network cards, of which a public address is not possible.
 constexpr std::array<std::string_view, 5> kManyCards{"p4d.", "p4de.", "p5.", "p5en.", "p6-b200."};
 
+void check_stop(const Watch& watch, const std::string& what, const std::string& hint) {
+  if (watch.stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped " + what, hint);
+}
+
 // Ends at once at a stop.
-void pause(const Watch& watch, const std::string& what) {
+void pause(const Watch& watch, const std::string& what, const std::string& hint) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   never.wait_for(lock, watch.stop, kLookPause, [] { return false; });
-  if (watch.stop.stop_requested())
-    throw Error(ErrorCode::cancelled, "stopped waiting for " + what,
-                "it goes on in AWS: lockstep cloud wait NAME");
+  check_stop(watch, "waiting for " + what, hint);
 }
 
 ClusterIdentity identity_of(const ClusterRecord& record) {
@@ -47,44 +48,25 @@ ClusterIdentity identity_of(const ClusterRecord& record) {
           .subnet = record.subnet};
 }
 
+// Throws if a stack of the record's name is not the record's. A record without an id stands for any cluster
+// of Lockstep's.
+void check_owner(const Json& state, const ClusterRecord& record, const std::filesystem::path& folder) {
+  const Json tags = state.value("tags", Json::object());
+  if (!tags.contains(kClusterTag))
+    throw Error(
+        ErrorCode::cluster,
+        "the stack " + quote(record.name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
+        "remove it with the program that made it");
+  if (record.id.empty() || tags.value(kIdTag, record.id) == record.id) return;
+  throw Error(
+      ErrorCode::cluster,
+      "the stack " + quote(record.name) + " is of another cluster: its tag " + kIdTag + " is " +
+          quote(printable(tags.value(kIdTag, ""))) + ", not " + quote(record.id),
+      "the machine that made it removes it; of this machine's own there are at most the bucket lockstep-" +
+          record.id + " and the folder " + quote(folder.string()) + ", which you may remove");
+}
+
 bool is_over(const std::string& stack) { return !stack.ends_with("_IN_PROGRESS"); }
-
-Machine machine_of(const Json& json) {
-  return {.id = json.value("id", ""),
-          .type = json.value("type", ""),
-          .state = json.value("state", ""),
-          .address = json.value("address", ""),
-          .is_head = json.value("head", false),
-          .started = json.value("started", 0.0)};
-}
-
-std::vector<Machine> machines_of(const Json& list) {
-  std::vector<Machine> machines;
-  for (const Json& one : list) machines.push_back(machine_of(one));
-  return machines;
-}
-
-// Of the head node, which is where jobs are submitted.
-std::string login_of(const std::string& name, const std::string& user, const std::vector<Machine>& machines) {
-  for (const Machine& machine : machines) {
-    if (machine.is_head && !machine.address.empty()) return user + "@" + machine.address;
-  }
-  throw Error(ErrorCode::cluster, "the head node of " + quote(name) + " has no public address",
-              "start it, or use a --subnet that gives public addresses");
-}
-
-cluster::Profile slurm_profile(const ClusterPlan& planned, const std::string& login) {
-  cluster::Profile profile;
-  profile.scheduler = "slurm";
-  profile.login = login;
-  profile.program = kProgram;
-  profile.partition = kPartition;
-  profile.nodes = planned.machines;
-  profile.workers = planned.workers;
-  profile.gpus = planned.gpu.empty() ? 0 : planned.workers_per_machine;
-  profile.job_folder = "/shared/lockstep-jobs";
-  return profile;
-}
 
 void check_cards(const ClusterRequest& request, const ClusterPlan& plan) {
   const bool many = std::any_of(kManyCards.begin(), kManyCards.end(),
@@ -125,6 +107,7 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   check_cluster_name(name);
   const ClusterPlan planned = plan(request);
   check_cards(request, planned);
+  cluster::Profiles::of_user().check_not_hidden(name);
   if (records_.has(name))
     throw Error(
         ErrorCode::invalid_option, "this machine made a cluster " + quote(name) + " already",
@@ -132,6 +115,9 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   ClusterRecord record{.name = name, .id = random_hex(kIdBytes)};
   record.request = request;
   record.request.type = record.type = planned.type;
+  // start and resize read them again, from any folder.
+  if (!request.prices.empty() && request.prices != "live")
+    record.request.prices = std::filesystem::absolute(request.prices).string();
   record.machines = planned.machines;
   record.request.package = package_file(request.package, !planned.gpu.empty());
   record.package_file = std::filesystem::path(record.request.package).filename();
@@ -147,6 +133,13 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
                                   {"key", request.key},
                                   {"vcpus", planned.vcpus},
                                   {"head_type", request.head_type}});
+  const std::string stack = bridge_.ask("state", request.region, {{"name", name}}).value("stack", "");
+  if (!stack.empty() && stack != "DELETE_COMPLETE")
+    throw Error(
+        ErrorCode::invalid_option,
+        "AWS has a stack " + quote(name) + " in " + request.region + " already (" + printable(stack) + ")",
+        "choose another name; lockstep cloud list --region " + request.region + " shows the clusters there");
+  check_stop(watch, "before anything was made", "");
   record.subnet = found.value("subnet", "");
   record.request.key = found.value("key", "");
   record.created = now_seconds();
@@ -154,6 +147,7 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   records_.save(record);  // from here on, remove finds everything
   watch.show({"copying " + record.package_file});
   put_files(record);
+  check_stop(watch, "before the cluster was made", "lockstep cloud remove " + name + " removes its bucket");
   watch.show({"starting"});
   bridge_.parallel_cluster(
       {"create-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
@@ -185,6 +179,7 @@ Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wante
     const std::string stack = state.value("stack", "");
     watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
                 state.value("resources", int64_t{0})});
+    if (!stack.empty()) check_owner(state, record, records_.folder_of(record.name));
     if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
     // After an update that failed the cluster is as before.
     if (stack.empty() || (is_over(stack) && stack != "UPDATE_ROLLBACK_COMPLETE")) {
@@ -195,21 +190,23 @@ Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wante
       throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(record.name),
                   "lockstep cloud remove " + record.name + " removes what is left of it");
     if (is_over(stack)) throw creation_error(state, record);
-    pause(watch, "the cluster " + quote(record.name));
+    pause(watch, "the cluster " + quote(record.name),
+          "it goes on in AWS: lockstep cloud wait " + record.name);
   }
 }
 
 ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
   ClusterRecord record = records_.find(name);
+  const ClusterPlan planned = plan(record.request);
   const Json state = wait_for_stack(record, "CREATE_COMPLETE", watch);
-  write_profile(record, state["machines"]);
+  write_profile(record, planned, state["machines"]);
   record.phase = ClusterPhase::running;
   records_.save(record);
   return record;
 }
 
-void AwsProvider::write_profile(const ClusterRecord& record, const Json& machines) {
-  const ClusterPlan planned = plan(record.request);
+void AwsProvider::write_profile(const ClusterRecord& record, const ClusterPlan& planned,
+                                const Json& machines) {
   cluster::Profile profile =
       slurm_profile(planned, login_of(record.name, login_user(record.request.os), machines_of(machines)));
   if (const int64_t idle = parse_seconds(record.request.idle, "idle"); idle > 0) profile.idle_limit = idle;
@@ -260,15 +257,19 @@ std::vector<ClusterStatus> AwsProvider::list(const std::string& region) {
 ClusterRecord AwsProvider::start(const std::string& name, const Watch& watch) {
   ClusterRecord record = records_.find(name);
   const std::string region = record.request.region;
+  // What can fail here comes before anything is switched on.
+  const ClusterPlan planned = plan(record.request);
+  cluster::Profiles::of_user().check_not_hidden(name);
   set_running(record, true, now_seconds());  // it may cost from now on
   records_.save(record);
   watch.show({"starting the head node"});
   const Json answer = bridge_.ask("power", region, {{"name", name}, {"on", true}});
-  bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "START_REQUESTED"},
-                           region);
-  write_profile(record, answer["machines"]);  // it has another address
   record.phase = ClusterPhase::running;
   records_.save(record);
+  write_profile(record, planned, answer["machines"]);  // it has another address
+  watch.show({"starting the workers"});
+  bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "START_REQUESTED"},
+                           region);
   return record;
 }
 
@@ -280,11 +281,16 @@ ClusterRecord AwsProvider::stop(const std::string& name, const Watch& watch) {
     if (known.name != name || known.profile.login.empty()) continue;
     // A stop that waits for what cannot be reached would go on costing.
     if (const std::string why = save_jobs(known.profile); !why.empty())
-      watch.show({"jobs were not asked to save: " + why});
+      watch.show({.text = "jobs were not asked to save: " + why, .is_warning = true});
   }
   watch.show({"stopping the workers"});
-  bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "STOP_REQUESTED"},
-                           region);
+  // Without this, too, the machines are turned off: what runs goes on costing.
+  try {
+    bridge_.parallel_cluster({"update-compute-fleet", "--cluster-name", name, "--status", "STOP_REQUESTED"},
+                             region);
+  } catch (const Error& error) {
+    watch.show({.text = error.message() + "; the machines are turned off all the same", .is_warning = true});
+  }
   watch.show({"stopping the head node"});
   bridge_.ask("power", region, {{"name", name}, {"on", false}});
   set_running(record, false, now_seconds());
@@ -297,6 +303,7 @@ ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, cons
   ClusterRecord record = records_.find(name);
   record.request.workers = workers;
   const ClusterPlan planned = plan(record.request);
+  cluster::Profiles::of_user().check_not_hidden(name);
   record.machines = planned.machines;
   record.dollars_per_hour = planned.dollars_per_hour;
   watch.show({"changing"});
@@ -304,18 +311,16 @@ ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, cons
       {"update-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
       record.request.region);
   const Json state = wait_for_stack(record, "UPDATE_COMPLETE", watch);
-  write_profile(record, state["machines"]);
+  write_profile(record, planned, state["machines"]);
   records_.save(record);
   return record;
 }
 
-void AwsProvider::remove_stack(const std::string& name, const std::string& region, const Watch& watch) {
+void AwsProvider::remove_stack(const ClusterRecord& record, const std::string& region, const Watch& watch) {
+  const std::string& name = record.name;
   Json state = bridge_.ask("state", region, {{"name", name}});
   if (state.value("stack", "").empty()) return;
-  if (!state["tags"].contains(kClusterTag))
-    throw Error(ErrorCode::cluster,
-                "the stack " + quote(name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
-                "remove it with the program that made it");
+  check_owner(state, record, records_.folder_of(name));
   if (state.value("stack", "") != "DELETE_IN_PROGRESS")
     bridge_.parallel_cluster({"delete-cluster", "--cluster-name", name}, region);
   while (true) {
@@ -324,14 +329,15 @@ void AwsProvider::remove_stack(const std::string& name, const std::string& regio
     if (stack.empty() || stack == "DELETE_COMPLETE") return;
     watch.show({lower(stack), state.value("ready", int64_t{0}), state.value("resources", int64_t{0})});
     if (stack == "DELETE_FAILED") throw removal_error(state, name);
-    pause(watch, "the removal of " + quote(name));
+    pause(watch, "the removal of " + quote(name),
+          "it goes on in AWS: repeat the command to see what is left");
   }
 }
 
 void AwsProvider::remove(const std::string& name, const std::string& region, const Watch& watch) {
   check_cluster_name(name);
   const bool known = records_.has(name);
-  ClusterRecord record;
+  ClusterRecord record{.name = name};
   if (known) record = records_.find(name);
   if (!known && region.empty()) records_.find(name);  // says which there are
   const std::string where = known ? record.request.region : region;
@@ -344,7 +350,7 @@ void AwsProvider::remove(const std::string& name, const std::string& region, con
     records_.save(record);
   }
   watch.show({"removing"});
-  remove_stack(name, where, watch);
+  remove_stack(record, where, watch);
   const Json answer = bridge_.ask("sweep", where, {{"name", name}, {"id", record.id}});
   const auto left = answer["left"].get<std::vector<std::string>>();
   if (!left.empty())

@@ -26,9 +26,9 @@ class AwsProvider : public Provider {
   void put_files(const ClusterRecord& record);
   std::filesystem::path write_config(const ClusterRecord& record);
   Json wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch);
-  void write_profile(const ClusterRecord& record, const Json& machines);
+  void write_profile(const ClusterRecord& record, const ClusterPlan& planned, const Json& machines);
   std::string host_key(const std::string& name, const std::string& region) const;
-  void remove_stack(const std::string& name, const std::string& region, const Watch& watch);
+  void remove_stack(const ClusterRecord& record, const std::string& region, const Watch& watch);
 
   AwsBridge bridge_;
   ClusterRecords records_;

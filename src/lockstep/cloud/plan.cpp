@@ -21,7 +21,6 @@ namespace {
 constexpr double kDiskMonth = 0.08;
 constexpr double kFsxMonth = 0.14;
 constexpr double kHoursPerMonth = 730;
-constexpr int64_t kRootDiskGb = 100;  // of each machine
 constexpr int64_t kUsualGpus = 8;
 constexpr int64_t kLeastVcpus = 8;    // of machines without GPUs; smaller ones are for head nodes
 constexpr int64_t kMostOffered = 64;  // workers of machines with GPUs
@@ -94,15 +93,15 @@ std::vector<CostLine> fixed_costs(const PlanRequest& request, const Price& head)
   std::vector<CostLine> lines{
       {"head node " + head.type, head.on_demand},
       {"shared disk " + std::to_string(request.disk_gb) + " GB (EBS gp3), root disk of the head node",
-       static_cast<double>(request.disk_gb + kRootDiskGb) * kDiskMonth / kHoursPerMonth}};
+       static_cast<double>(request.disk_gb + request.root_gb) * kDiskMonth / kHoursPerMonth}};
   if (request.fsx_gb > 0)
     lines.push_back({"FSx for Lustre " + std::to_string(request.fsx_gb) + " GB",
                      static_cast<double>(request.fsx_gb) * kFsxMonth / kHoursPerMonth});
   return lines;
 }
 
-double machine_disks(int64_t machines) {
-  return static_cast<double>(machines * kRootDiskGb) * kDiskMonth / kHoursPerMonth;
+double machine_disks(int64_t machines, int64_t root_gb) {
+  return static_cast<double>(machines * root_gb) * kDiskMonth / kHoursPerMonth;
 }
 
 double sum_of(const std::vector<CostLine>& lines) {
@@ -115,13 +114,14 @@ struct OfferMaker {
   const Times& times;
   bool spot;
   double fixed;
+  int64_t root_gb;
 
   Offer make(const Price& price, int64_t workers) const {
     const int64_t machines = machines_for(workers, price);
     const double speed = speed_of(price) > 0 ? speed_of(price) : times.reference_speed;
     const double hours = times.duration.hours(workers) * times.reference_speed / speed;
     const double per_hour =
-        static_cast<double>(machines) * hourly(price, spot) + fixed + machine_disks(machines);
+        static_cast<double>(machines) * hourly(price, spot) + fixed + machine_disks(machines, root_gb);
     return {.type = price.type,
             .gpu = price.gpu,
             .machines = machines,
@@ -238,12 +238,12 @@ ClusterPlan make_plan(const PlanRequest& request, const PriceTable& table) {
        static_cast<double>(plan.machines) * hourly(price, plan.spot)}};
   const std::vector<CostLine> fixed = fixed_costs(request, head);
   plan.costs.insert(plan.costs.end(), fixed.begin(), fixed.end());
-  plan.costs.push_back({"root disks of the machines", machine_disks(plan.machines)});
+  plan.costs.push_back({"root disks of the machines", machine_disks(plan.machines, request.root_gb)});
   plan.dollars_per_hour = sum_of(plan.costs);
   plan.dollars_per_hour_stopped = sum_of(fixed) - fixed.front().dollars_per_hour;
 
   const Times times = times_of(request, price, forecast, plan.workers);
-  const OfferMaker maker{times, request.spot, sum_of(fixed)};
+  const OfferMaker maker{times, request.spot, sum_of(fixed), request.root_gb};
   const Offer asked = maker.make(price, plan.workers);
   plan.hours = asked.hours;
   plan.hours_from = times.from;

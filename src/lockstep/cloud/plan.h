@@ -24,6 +24,7 @@ struct PlanRequest {
   std::string head_type = "m5.large";
   int64_t disk_gb = 200;
   int64_t fsx_gb = 0;
+  int64_t root_gb = 100;
   std::string prices{};
 
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -54,6 +55,7 @@ struct PlanRequest {
     field("fsx-gb", self.fsx_gb,
           "fast shared disk (FSx for Lustre), in GB: 1200, or a multiple of 2400; 0: none",
           between(0, 100'800));
+    field("root-gb", self.root_gb, "root disk of each machine, in GB", between(40, 16'000));
     field("Prices");
     field(
         "prices", self.prices,

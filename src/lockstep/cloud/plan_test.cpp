@@ -9,6 +9,7 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/cloud/duration.h"
 #include "lockstep/cloud/machines.h"
+#include "lockstep/cloud/request.h"
 
 namespace lockstep::cloud {
 namespace {
@@ -99,6 +100,19 @@ TEST(Plan, WithoutATypeItIsTheFewestMachinesAndThenTheCheapest) {
 TEST(Plan, SaysTheDateOfItsPrices) {
   EXPECT_EQ(make_plan({}, price_snapshot()).prices_date, "early 2026");
   EXPECT_EQ(price_snapshot().prices.size(), 80U);
+}
+
+TEST(Plan, RootDisksOfAllMachinesAreInThePrice) {
+  const auto asked = [](int64_t root_gb) {
+    return plan_request_of({.type = "p4d.24xlarge", .workers = 16, .root_gb = root_gb});
+  };
+  const ClusterPlan usual = make_plan(asked(100), price_snapshot());
+  const ClusterPlan large = make_plan(asked(1100), price_snapshot());
+  EXPECT_NEAR(large.dollars_per_hour - usual.dollars_per_hour, 3 * 1000 * 0.08 / 730, 1e-9);
+  EXPECT_NEAR(large.dollars_per_hour_stopped - usual.dollars_per_hour_stopped, 1000 * 0.08 / 730, 1e-9);
+  EXPECT_NEAR(offer_of(large, "p4d.24xlarge", 8).dollars_per_hour -
+                  offer_of(usual, "p4d.24xlarge", 8).dollars_per_hour,
+              2 * 1000 * 0.08 / 730, 1e-9);
 }
 
 TEST(Plan, EfaAndPlacementGroupWhereTheyAre) {

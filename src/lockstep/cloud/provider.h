@@ -19,6 +19,7 @@ struct Progress {
   std::string text;
   int64_t done = 0;
   int64_t all = 0;
+  bool is_warning = false;  ///< something did not succeed, and the change goes on
 };
 
 struct Watch {

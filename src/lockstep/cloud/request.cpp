@@ -173,6 +173,7 @@ PlanRequest plan_request_of(const ClusterRequest& request) {
           .head_type = request.head_type,
           .disk_gb = request.disk_gb,
           .fsx_gb = request.fsx_gb,
+          .root_gb = request.root_gb,
           .prices = request.prices};
 }
 

@@ -218,12 +218,22 @@ void Profiles::set_default(const std::string& name) const {
   write_file_atomic(default_file(own_), name + "\n");
 }
 
+void Profiles::check_not_hidden(const std::string& name) const {
+  const std::map<std::string, fs::path> of_project = files_in(project_);
+  if (const auto hiding = of_project.find(name); hiding != of_project.end())
+    throw Error(ErrorCode::invalid_option,
+                "cannot write your profile " + quote(name) + ": the project's " +
+                    quote(hiding->second.string()) + " hides it",
+                "change that file, or give yours another name");
+}
+
 fs::path Profiles::save(const std::string& name, const Profile& profile) const {
   check_name(name);
   if (name == kLocal)
     throw Error(ErrorCode::invalid_option, "the profile \"local\" is always there and cannot be changed",
                 "give yours another name");
   check_profile(profile);
+  check_not_hidden(name);
   if (own_.empty())
     throw Error(ErrorCode::io, "there is no folder for the user's settings", "set HOME or XDG_CONFIG_HOME");
   make_folders(own_);

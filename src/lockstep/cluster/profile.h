@@ -37,8 +37,7 @@ struct Profile {
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Cluster");
-    field("scheduler", self.scheduler,
-          "what starts jobs: local or slurm; cluster create: slurm if it is not given");
+    field("scheduler", self.scheduler, "what starts jobs: local or slurm");
     field("login", self.login,
           "user@host of the login node, reached by ssh; empty: this machine has the scheduler's commands");
     field("host-key", self.host_key,
@@ -108,9 +107,11 @@ class Profiles {
   std::string default_name() const;
   /// Throws not_found if there is none of the name.
   void set_default(const std::string& name) const;
-  /// Writes the user's file. Throws invalid_option for a name that is no file's or a profile that cannot be
-  /// used.
+  /// Writes the user's file. Throws invalid_option for a name that is no file's, a profile that cannot be
+  /// used, or one that the project's would hide.
   std::filesystem::path save(const std::string& name, const Profile& profile) const;
+  /// Throws invalid_option if the project has a profile of this name.
+  void check_not_hidden(const std::string& name) const;
   /// Removes the user's file, also one that cannot be read.
   void remove(const std::string& name) const;
 

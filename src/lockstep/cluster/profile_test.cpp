@@ -67,6 +67,13 @@ TEST_F(ProfilesTest, TheProjectsProfileHidesTheUsers) {
   EXPECT_THAT(message_of([&] { profiles().remove("ours"); }), HasSubstr("not one of the user's"));
 }
 
+TEST_F(ProfilesTest, WhatTheProjectsProfileWouldHideIsNotWritten) {
+  in_project("ours", R"({"scheduler": "slurm", "partition": "theirs"})");
+  EXPECT_THAT(message_of([&] { profiles().save("ours", {.scheduler = "slurm", .partition = "mine"}); }),
+              testing::AllOf(HasSubstr("ours.json\" hides it"), HasSubstr("another name")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "own" / "ours.json"));
+}
+
 TEST_F(ProfilesTest, ErrorsNameFileAndReason) {
   in_project("bad", R"({"scheduler": "slurm", "nodez": 2})");
   EXPECT_THAT(message_of([&] { profiles().find("bad"); }), HasSubstr("bad.json"));

@@ -86,16 +86,25 @@ Words resume_words(const std::filesystem::path& folder, const record::RunSummary
   return {"train", as_argument(run.data), "--output", folder.string(), "--resume"};
 }
 
-// A plan has fewer options than a cluster: no names of networks and keys.
+// A plan has fewer options than a cluster: no names of networks and keys. Where it has another default, such
+// as for the number of workers, it is told that of the cluster.
 Words price_words(const Json& body, const Setup& setup) {
   const std::vector<FieldInfo>& known = form_called(setup, "cloud plan").fields;
+  const std::vector<FieldInfo>& asked = form_called(setup, "cloud create").fields;
+  const Words given = option_words(body.value("options", Json::object()), asked, {"yes"}, "cloud create");
   Words words{"cloud", "plan", "aws"};
-  for (std::string& word : option_words(body.value("options", Json::object()),
-                                        form_called(setup, "cloud create").fields, {"yes"}, "cloud create")) {
-    const std::string name = word.substr(0, word.find('='));
-    const bool is_known = std::any_of(known.begin(), known.end(),
-                                      [&](const FieldInfo& field) { return field.is_option(name); });
-    if (is_known) words.push_back(std::move(word));
+  for (const FieldInfo& field : asked) {
+    const std::string name = "--" + field.name;
+    const auto planned =
+        std::find_if(known.begin(), known.end(), [&](const FieldInfo& one) { return one.is_option(name); });
+    if (planned == known.end()) continue;
+    const auto word = std::find_if(given.begin(), given.end(), [&](const std::string& one) {
+      return one.substr(0, one.find('=')) == name;
+    });
+    if (word != given.end())
+      words.push_back(*word);
+    else if (planned->default_text != field.default_text)
+      words.push_back(name + "=" + field.default_text);
   }
   words.emplace_back("--json");
   return words;

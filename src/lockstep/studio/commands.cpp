@@ -1,5 +1,6 @@
 #include "lockstep/studio/commands.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <poll.h>
@@ -15,8 +16,10 @@
 namespace lockstep::studio {
 namespace {
 
-constexpr size_t kMostOutput = 64 << 10;  // the end is shown
-constexpr size_t kMostRead = 16 << 20;
+constexpr size_t kMostOutput = 64 << 10;                     // the end is shown
+constexpr auto kStopPause = std::chrono::milliseconds(100);  // between looks at a stop
+constexpr size_t kMostMebibytes = 16;
+constexpr size_t kMostRead = kMostMebibytes << 20;
 
 std::vector<std::string> argv_of(const std::vector<std::string>& words) {
   std::vector<std::string> all{"lockstep"};
@@ -102,7 +105,8 @@ Json Commands::list() {
   return json;
 }
 
-std::string Commands::output_of(const std::vector<std::string>& words, std::chrono::seconds limit) {
+std::string Commands::output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
+                                LongOutput long_output) {
   launch::Pipe output = launch::make_pipe();
   launch::Pipe errors = launch::make_pipe();
   const pid_t process = launch::start_process({.program = program_.string(),
@@ -117,10 +121,13 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
   const auto until = std::chrono::steady_clock::now() + limit;
   bool output_is_open = true;
   bool errors_are_open = true;
-  const auto add_to = [](std::string& to) {
-    return [&to](std::string_view piece) {
-      if (to.size() < kMostRead) to += piece;
-    };
+  const auto take_output = [&](std::string_view piece) {
+    if (long_output == LongOutput::only_end && text.size() > 2 * kMostRead)
+      text.erase(0, text.size() - kMostRead);
+    if (long_output == LongOutput::only_end || text.size() <= kMostRead) text += piece;
+  };
+  const auto take_error = [&](std::string_view piece) {
+    if (complaint.size() < kMostRead) complaint += piece;
   };
   while (output_is_open || errors_are_open) {
     pollfd wanted[] = {{output_is_open ? output.reading.get() : -1, POLLIN, 0},
@@ -132,9 +139,20 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
       throw Error(ErrorCode::timeout, "lockstep " + words.front() + " took more than " +
                                           std::to_string(limit.count()) + " seconds");
     }
-    ::poll(wanted, 2, static_cast<int>(left.count()));
-    if (output_is_open) output_is_open = launch::read_available(output.reading.get(), add_to(text));
-    if (errors_are_open) errors_are_open = launch::read_available(errors.reading.get(), add_to(complaint));
+    if (is_stopped_) {
+      launch::kill_group(process);
+      throw Error(ErrorCode::cancelled, "studio ends");
+    }
+    ::poll(wanted, 2, static_cast<int>(std::min(left, kStopPause).count()));
+    if (output_is_open) output_is_open = launch::read_available(output.reading.get(), take_output);
+    if (errors_are_open) errors_are_open = launch::read_available(errors.reading.get(), take_error);
+    if (long_output == LongOutput::refused && text.size() > kMostRead) {
+      launch::kill_group(process);
+      throw Error(ErrorCode::io,
+                  "lockstep " + words.front() + " prints more than " + std::to_string(kMostMebibytes) +
+                      " MiB, which is more than a page takes",
+                  "start it in a terminal: " + join(argv_of(words), " "));
+    }
   }
   const launch::End end = launch::wait_for_end(process);
   if (end.status && launch::exit_status(*end.status) != 0)

@@ -1,6 +1,7 @@
 // Work that pages start: commands of this program, each a process that outlives the server.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -16,6 +17,9 @@
 #include "lockstep/studio/event_stream.h"
 
 namespace lockstep::studio {
+
+/// What becomes of an output of more than 16 MiB.
+enum class LongOutput { refused, only_end };
 
 /// Any thread.
 class Commands {
@@ -33,8 +37,13 @@ class Commands {
   int64_t start(const std::vector<std::string>& words);
 
   /// What it printed on standard output, or its error (invalid_option with its text). Throws timeout after
-  /// this time, and ends the process.
-  std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit);
+  /// this time, io for an output that is too long, and ends the process.
+  std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
+                        LongOutput long_output = LongOutput::refused);
+
+  /// From now on output_of ends its processes and throws cancelled, also where it waits. What start() has
+  /// started goes on.
+  void stop_answers() { is_stopped_ = true; }
 
   /// {"number", "words", "started", "status", "output"}: status is absent while it runs; the output's end.
   /// Throws not_found.
@@ -60,6 +69,7 @@ class Commands {
   std::mutex mutex_;
   std::map<int64_t, Command> commands_;
   int64_t next_ = 1;
+  std::atomic<bool> is_stopped_ = false;
 };
 
 }  // namespace lockstep::studio

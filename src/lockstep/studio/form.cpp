@@ -43,7 +43,7 @@ std::vector<std::string> option_words(const Json& options, const std::vector<Fie
     const std::string text = value.get<std::string>();
     info->check(text);
     if (info->type == "switch") {
-      if (text == "true") words.push_back("--" + name);
+      if (text != info->default_text) words.push_back("--" + name + (text == "true" ? "" : "=" + text));
     } else if (text != info->default_text ||
                info->traits.affects == Affects::weights) {  // a recipe chooses others
       words.push_back("--" + name + "=" + text);

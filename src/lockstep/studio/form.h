@@ -17,8 +17,9 @@ std::string text_in(const Json& body, const char* name);
 /// `except`.
 Json form_of(const std::vector<FieldInfo>& fields, const std::vector<std::string>& except);
 
-/// The words of {"NAME": "TEXT", ...}: "--NAME=TEXT", or "--NAME" for a switch; nothing for a default. Throws
-/// invalid_option for what `command` would refuse by its text alone, and for options of `except`.
+/// The words of {"NAME": "TEXT", ...}: "--NAME=TEXT", or "--NAME" for a switch that is turned on; nothing for
+/// a default. Throws invalid_option for what `command` would refuse by its text alone, and for options of
+/// `except`.
 std::vector<std::string> option_words(const Json& options, const std::vector<FieldInfo>& fields,
                                       const std::vector<std::string>& except, const std::string& command);
 

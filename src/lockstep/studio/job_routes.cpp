@@ -35,7 +35,7 @@ std::string about_job(const std::string& job, Commands& commands) {
 std::string diary_of(const std::string& job, int64_t rank, Commands& commands) {
   std::vector<std::string> words{"job", "diary", checked(job)};
   if (rank >= 0) words.push_back("--rank=" + std::to_string(rank));
-  std::string text = commands.output_of(words, kLimit);
+  std::string text = commands.output_of(words, kLimit, LongOutput::only_end);
   if (text.size() > kMostDiary) text.erase(0, text.find('\n', text.size() - kMostDiary) + 1);
   return text;
 }

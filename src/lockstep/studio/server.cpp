@@ -26,7 +26,7 @@ namespace http = beast::http;
 using asio::use_awaitable;
 using tcp = asio::ip::tcp;
 
-constexpr int kThreads = 4;
+constexpr int kThreads = 16;  // handlers run on them, and some wait for a command for minutes
 constexpr int kMostConnections = 256;
 constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
 constexpr uint32_t kMostHeaderBytes = 64 << 10;

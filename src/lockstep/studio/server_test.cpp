@@ -1,6 +1,7 @@
 #include "lockstep/studio/server.h"
 
 #include <array>
+#include <future>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,26 @@ TEST(Server, AnswersWhileHundredsOfConnectionsSendTheirHeadersSlowly) {
     EXPECT_NE(read_until(browser, "the page"), "") << i;
   }
   EXPECT_NE(read_until(stream, "data: 1"), "");
+}
+
+TEST(Server, AnswersWhileOthersWaitForSlowCommands) {
+  std::promise<void> command;
+  const std::shared_future<void> end = command.get_future().share();
+  Server server("127.0.0.1", 0);
+  server.start([end](const Request& request) {
+    if (request.path == "/slow") end.wait();
+    return answer(request);
+  });
+  std::vector<Descriptor> waiting;
+  for (int i = 0; i < 12; ++i) {
+    waiting.push_back(connected(server.port()));
+    send_text(waiting.back(), "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  const Descriptor browser = connected(server.port());
+  send_text(browser, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(read_until(browser, "the page"), "");
+  command.set_value();
+  for (const Descriptor& one : waiting) EXPECT_NE(read_until(one, "the page"), "");
 }
 
 }  // namespace

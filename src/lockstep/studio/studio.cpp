@@ -23,7 +23,10 @@ class Studio::State {
       return answer(request, {setup_, events_, runs_, sweeps_, commands_});
     });
   }
-  ~State() { server_.stop(); }
+  ~State() {
+    commands_.stop_answers();
+    server_.stop();
+  }
 
   Gate& gate() { return gate_; }
   uint16_t port() const { return server_.port(); }

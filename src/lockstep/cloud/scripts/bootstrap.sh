@@ -52,8 +52,14 @@ ASK
 # Jobs save and wait, held, until the cluster starts again.
 export PATH=/usr/local/sbin:/opt/slurm/bin:$PATH
 kept=/var/lib/lockstep/held-jobs
+# Says to lockstep-release-jobs, which the watchdog's timer goes on to start, that this machine is about to end.
+cat /proc/sys/kernel/random/boot_id >/var/lib/lockstep/saving
 hold_waiting() { for job in $(squeue -h -t pending -o %A); do scontrol hold "$job" || true; done; }
-lockstep-ask squeue -h -o '%A %r' | grep -v JobHeld | cut -d ' ' -f 1 | sort -u >"$kept"
+# A save that is repeated finds the jobs of the first one held.
+{
+  cat "$kept" 2>/dev/null
+  lockstep-ask squeue -h -o '%A %r' | grep -v JobHeld | cut -d ' ' -f 1
+} | sort -u >"$kept.new" && mv "$kept.new" "$kept"
 hold_waiting
 for job in $(lockstep-ask squeue -h -t running -o %A); do scancel --batch --signal=USR1 "$job" || true; done
 for _ in $(seq 24); do
@@ -78,10 +84,12 @@ STOP
 #!/bin/bash
 # After a start: what lockstep-save-jobs held may run.
 export PATH=/usr/local/sbin:/opt/slurm/bin:$PATH
-kept=/var/lib/lockstep/held-jobs
+kept=/var/lib/lockstep/held-jobs saving=/var/lib/lockstep/saving
+# Since the last start they are being saved. A machine that is still on after half an hour was not stopped.
+[[ $(cat "$saving" 2>/dev/null) == "$(</proc/sys/kernel/random/boot_id)" && $(find "$saving" -mmin -30) ]] && exit 0
 [[ -f $kept ]] && scontrol ping | grep -q UP || exit 0
 for job in $(<"$kept"); do lockstep-ask scontrol release "$job" || true; done
-rm -f "$kept"
+rm -f "$kept" "$saving"
 RELEASE
   chmod 755 /usr/local/sbin/lockstep-{ask,save-jobs,stop-cluster,release-jobs}
   cat >/etc/systemd/system/lockstep-watchdog.service <<UNIT

@@ -27,8 +27,8 @@ async function ask(path, options) {
     m.redraw();
     throw new Failure("this browser is not signed in", "open the address that lockstep studio prints", 401);
   }
-  const json = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
-  if (response.ok) return json;
+  const json = await response.json().catch(() => ({ error: `the server answered ${response.status}, with what is not JSON`, isNone: true }));
+  if (response.ok && !json?.isNone) return json;
   const context = json.context ? ` (${json.context.join(", ")})` : "";
   throw new Failure((json.error || `the server answered ${response.status}`) + context, json.hint, response.status);
 }

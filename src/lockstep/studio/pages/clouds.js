@@ -70,20 +70,24 @@ export class CloudClusters {
     const form = (await formOf("cloud create")).filter((info) => info.name !== "provider" && info.name !== "dry-run");
     openCommandForm({ title: "New cluster in AWS", button: "Create it", command: "cloud create", form, usual, values: {}, more: Price,
       text: "It costs money from the moment on at which it is created. Machines start when there are jobs.",
-      word: { label: "name", help: "the name of the cluster, which is also its profile" }, start: (body) => page.start(body) });
+      word: { label: "name", help: "the name of the cluster, which is also its profile" }, start: (body) => this.start(page, body) });
   }
+
+  // What AWS says is another thing afterwards, also if it fails half-way.
+  start(page, body) { return page.start(body, false, null, () => this.look()); }
 
   async resize(page, name) {
     openCommandForm({ title: `Resize ${name}`, button: "Resize", command: "cloud resize", form: await formOf("cloud resize"), usual: ["workers"], values: {},
-      word: { value: name, isFixed: true }, start: (body) => page.start(body) });
+      word: { value: name, isFixed: true }, start: (body) => this.start(page, body) });
   }
 
-  actions(page, { name }) {
-    const ask = (command, words) => page.question({ command: `cloud ${command}`, word: name }, words);
+  // A cluster that another machine has made can be removed here, and no more.
+  actions(page, { name, region, known }) {
+    const ask = (command, words, options = {}) => page.question({ command: `cloud ${command}`, word: name, options }, { ...words, always: () => this.look() });
     const button = (label, onclick, danger) => m("button.quiet", { type: "button", class: danger ? "danger" : "", "aria-label": `${label} ${name}`, onclick }, label);
-    return [button("Resize", () => this.resize(page, name)), button("Start", ask("start", { title: `Start ${name}?`, button: "Start" })),
-      button("Stop", ask("stop", { title: `Stop ${name}?`, button: "Stop", danger: true, text: "Jobs that run are ended. Its disks stay, and cost money." })),
-      button("Remove", ask("remove", { title: `Remove ${name}?`, button: "Remove", danger: true, text: "Everything of it in AWS is removed, with its disks and the runs on them." }), true)];
+    const ofMaker = known ? [button("Resize", () => this.resize(page, name)), button("Start", ask("start", { title: `Start ${name}?`, button: "Start" })),
+      button("Stop", ask("stop", { title: `Stop ${name}?`, button: "Stop", danger: true, text: "Jobs that run are ended. Its disks stay, and cost money." }))] : [];
+    return [...ofMaker, button("Remove", ask("remove", { title: `Remove ${name}?`, button: "Remove", danger: true, text: "Everything of it in AWS is removed, with its disks and the runs on them." }, { region }), true)];
   }
 
   view({ attrs: { page } }) {
@@ -95,7 +99,7 @@ export class CloudClusters {
     !this.list ? null : this.list.length === 0 ? m(".card.empty", "This machine has made none.")
       : m(".table-box", { tabindex: 0, role: "region", "aria-label": "Clusters in the cloud" }, m("table.jobs", m("caption.out-of-sight", "Clusters in the cloud"),
         m("thead", m("tr", heads.map((title) => m("th", { scope: "col" }, title)), m("th.number", { scope: "col" }, "Cost at most"), m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
-        m("tbody", this.list.map((one) => m("tr", { key: `${one.region} ${one.name}` }, m("td.wide", m("bdi", one.name)), m("td", one.region), m("td", one.type), m("td", m("bdi", one.stack || one.phase)),
+        m("tbody", this.list.map((one) => m("tr", { key: `${one.region} ${one.name}` }, m("td.wide", m("bdi", one.name)), m("td", one.region), m("td", one.type), m("td", m("bdi", one.state)),
           m("td", one.machines.filter((machine) => machine.state === "running").length), m("td.number", one.known ? dollars(one.most_dollars) : ""), m("td.act", this.actions(page, one))))))));
   }
 }

@@ -23,7 +23,6 @@ const text = (value) => (Array.isArray(value) ? value.join(",") : typeof value =
 async function edit(page, named) {
   const form = await formOf("cluster create");
   const values = Object.fromEntries(form.map(({ name, default: usualText }) => [name, named && text(named.profile[name]) !== usualText ? text(named.profile[name]) : ""]));
-  if (!named) values.scheduler = "slurm";
   openCommandForm({ title: named ? `Edit ${named.name}` : "New profile", button: "Save", command: "cluster create", form, usual, values,
     word: { label: "name", help: "the name of the profile", value: named ? named.name : "", isFixed: Boolean(named) }, start: (body) => page.start(body) });
 }

@@ -33,7 +33,8 @@ export const Field = {
     const label = m("label", { for: id }, info.name);
     const help = m("small", { id: `${id}-help` }, info.help);
     if (info.type === "switch") {
-      return m(".option.switch", m("input", { ...about, type: "checkbox", checked: value === "true", onchange: (event) => set(event.target.checked ? "true" : "") }), label, help);
+      return m(".option.switch", m("input", { ...about, type: "checkbox", checked: (value || info.default) === "true",
+        onchange: (event) => set(String(event.target.checked) === info.default ? "" : String(event.target.checked)) }), label, help);
     }
     const control = info.choices
       ? m("select", { ...about, value: value || (usual ? "" : info.default), onchange: (event) => set(!usual && event.target.value === info.default ? "" : event.target.value) },

@@ -64,7 +64,10 @@ export class JobPage extends Polled {
   async ask() {
     refreshRuns(); // the server looks for runs only while somebody asks
     const job = this.attrs.id;
-    [this.about, { text: this.text }] = await Promise.all([get("/api/job", { job }), get("/api/diary", { job, rank: this.rank }).catch(() => ({ text: "" }))]);
+    const [about, diary] = await Promise.allSettled([get("/api/job", { job }), get("/api/diary", { job, rank: this.rank })]);
+    if (about.value) this.about = about.value;
+    if (diary.value) this.text = diary.value.text;
+    for (const { reason } of [about, diary]) if (reason) throw reason;
   }
 
   fetch(job) {

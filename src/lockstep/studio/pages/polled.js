@@ -43,17 +43,18 @@ export class Polled {
 
   ended(status) {
     if (status === 0) this.after?.();
+    this.always?.();
     this.load();
   }
 
   // For a button: a question with the very command that the answer starts, whose output this page then shows.
   //   body   what the server makes the command of
-  //   words  of the question; with isKept, what the command prints is the answer; after() follows a good end
+  //   words  of the question; with isKept, what the command prints is the answer; after() follows a good end, always() any
   question(body, words) {
     return async () => {
       try {
         const shown = await post("/api/shown", body);
-        openDialog({ ...words, words: shown.words, act: () => this.start(body, words.isKept, words.after) });
+        openDialog({ ...words, words: shown.words, act: () => this.start(body, words.isKept, words.after, words.always) });
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
         this.error = error;
@@ -62,8 +63,8 @@ export class Polled {
     };
   }
 
-  async start(body, isKept = false, after = null) {
+  async start(body, isKept = false, after = null, always = null) {
     this.number = (await startCommand(body)).number;
-    Object.assign(this, { isKept, after });
+    Object.assign(this, { isKept, after, always });
   }
 }

@@ -219,7 +219,7 @@ export class RunPage {
     if (this.error && !this.about) return m(Problem, { error: this.error });
     if (!this.about) return m(".empty", "Reading the run…");
     const { run, state, newest = {} } = this.about;
-    return m("div", this.head(),
+    return m("div", this.head(), this.error ? m(Problem, { error: this.error }) : null,
       this.asked && (state === "running" || state === "stopping") ? m(".notice", { role: "status" }, this.asked) : null,
       m("div", this.number ? [m(Output, { key: this.number, number: this.number, done: (status) => { if (status === 0 && this.after) this.after(); this.load(); } })] : []),
       this.export.view(), this.failure(),

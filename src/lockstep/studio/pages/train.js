@@ -17,7 +17,7 @@ let formOfJob = null;
 
 class TrainingForm {
   constructor() {
-    Object.assign(this, { plan: null, error: null, busy: false, words: null, number: 0, looked: choice.data });
+    Object.assign(this, { plan: null, error: null, busy: false, words: null, number: 0, changes: 0, looked: choice.data });
   }
 
   // The answer may be below the part of the dialog that is in view.
@@ -41,13 +41,21 @@ class TrainingForm {
     return { command: "train", as_job: choice.asJob, job: given(choice.job), data: choice.data.trim(), network: this.graph.asFile(), name: this.graph.drawing.name, options: { ...this.transfer, ...given(choice.options) } };
   }
 
+  // What was planned is no longer what would be started.
+  changed() {
+    this.plan = this.words = null;
+    this.changes += 1;
+  }
+
   async ask() {
     this.busy = true;
     this.error = this.plan = null;
     m.redraw();
+    const { changes } = this;
     try {
       const body = this.body();
-      [{ words: this.words }, this.plan] = await Promise.all([post("/api/shown", body), post("/api/plan", body)]);
+      const [{ words }, plan] = await Promise.all([post("/api/shown", body), post("/api/plan", body)]);
+      if (changes === this.changes) Object.assign(this, { words, plan });
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       this.error = error;
@@ -97,14 +105,14 @@ class TrainingForm {
     const lines = this.plan?.lines || [];
     return m(".training",
       m(".option", m("label", { for: "train-data" }, "data"), m("input", { id: "train-data", type: "text", value: choice.data, required: true, autocomplete: "off",
-        "aria-describedby": "train-data-help", oninput: (event) => { choice.data = event.target.value; this.plan = null; }, onchange: () => { this.looked = choice.data; } }),
+        "aria-describedby": "train-data-help", oninput: (event) => { choice.data = event.target.value; this.changed(); }, onchange: () => { this.looked = choice.data; } }),
       m("small", { id: "train-data-help" }, "a folder with a folder of images for each class, an archive or an address, as lockstep train takes it")),
       m(DataSamples, { data: this.looked, options: choice.options, done: () => { this.reveals = true; } }),
-      form ? m(Options, { form, usual: this.transfer.weights ? [...usual, ...usualOfWeights] : usual, values: choice.options, prefix: "train", changed: () => { this.plan = null; } }) : null,
+      form ? m(Options, { form, usual: this.transfer.weights ? [...usual, ...usualOfWeights] : usual, values: choice.options, prefix: "train", changed: () => this.changed() }) : null,
       Object.keys(this.transfer).length > 0 ? [m("p.label", "Of the drawing:"), m(Facts, { rows: Object.entries(this.transfer) })] : null,
       program.commands.includes("batch") ? m("label.field.gap", m("input", { type: "checkbox", checked: choice.asJob,
-        onchange: (event) => { choice.asJob = event.target.checked; this.words = null; this.askForJob(); } }), "Put it into the queue, as a job") : null,
-      choice.asJob && formOfJob ? m("section", { "aria-label": "The job" }, m(Options, { form: formOfJob, usual: usualOfJob, values: choice.job, prefix: "job", changed: () => { this.words = null; } })) : null,
+        onchange: (event) => { choice.asJob = event.target.checked; this.changed(); this.askForJob(); } }), "Put it into the queue, as a job") : null,
+      choice.asJob && formOfJob ? m("section", { "aria-label": "The job" }, m(Options, { form: formOfJob, usual: usualOfJob, values: choice.job, prefix: "job", changed: () => this.changed() })) : null,
       m(".buttons-left", m("button", { type: "button", disabled: this.busy || !choice.data.trim(), onclick: () => this.ask() }, this.busy ? "Planning…" : "Show the plan")),
       this.error ? m(".problem.refused", { role: "alert" }, m("strong", this.error.message), this.error.hint ? m("p", this.error.hint) : null) : null,
       this.words ? [m("p.label", "The command:"), m(Command, { words: this.words })] : null,

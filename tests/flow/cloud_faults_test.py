@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""What goes wrong while a cluster in the cloud is made, stopped, started or removed, against moto's server.
+
+usage: cloud_faults_test.py
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import unittest
+
+import aws_services
+import runs
+from cloud_test import Cloud
+
+
+class CloudFaults(Cloud):
+    """With the helpers of Cloud, without its tests."""
+
+    def listed(self):
+        one, = json.loads(self.check(self.account.run("list", "--json")).stdout)
+        return one
+
+    def head_state(self):
+        state, = [machine["state"] for machine in self.listed()["machines"] if machine["head"]]
+        return state
+
+    def test_a_stop_turns_the_machines_off_although_parallel_cluster_refuses(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        done = self.check(account.run("stop", "c1", environment={"FAKE_PCLUSTER_ERROR": "busy"}))
+        self.assertIn("warning: ParallelCluster refused update-compute-fleet: busy; the machines are turned off", done.stderr)
+        self.assertIn("its disks go on costing", done.stdout)
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
+
+    def test_the_state_is_that_of_the_machines(self):
+        """Whoever has stopped them: a watchdog, or a user of AWS's console."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        self.assertEqual(self.listed()["state"], "running")
+        head, = [machine["id"] for machine in self.listed()["machines"] if machine["head"]]
+        account.boto(f"ec2.stop_instances(InstanceIds=['{head}'])")
+        listed = self.listed()
+        self.assertEqual((listed["phase"], listed["stack"], listed["state"]), ("running", "CREATE_COMPLETE", "stopped"))
+        self.assertRegex(self.check(account.run("list")).stdout, r"c1 .* stopped +head stopped")
+        self.check(account.run("stop", "c1"))
+        account.boto(f"ec2.start_instances(InstanceIds=['{head}'])")
+        self.assertEqual(self.listed()["state"], "running")
+
+    def test_a_start_that_is_refused_half_way_is_known_to_run(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        self.check(account.run("stop", "c1"))
+        profile = account.folder / "config/lockstep/clusters/c1.json"
+        profile.unlink()
+        self.assertIn("ParallelCluster refused update-compute-fleet: busy",
+                      self.error_of(account.run("start", "c1", environment={"FAKE_PCLUSTER_ERROR": "busy"})))
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("running", "running"))
+        self.assertTrue(profile.exists())
+        self.check(account.run("start", "c1"))
+
+    def test_prices_of_a_file_are_found_from_another_folder(self):
+        """And where they are gone, nothing is switched on."""
+        account = self.account
+        prices = account.folder / "prices.csv"
+        prices.write_text((runs.ROOT / "data/aws-prices.csv").read_text())
+        self.check(account.run(*account.create_words("c1", "--prices", "prices.csv")))
+        record = json.loads((account.folder / "state/lockstep/cloud/c1/cluster.json").read_text())
+        self.assertEqual(record["request"]["prices"], str(prices))
+        self.check(account.run("stop", "c1"))
+        prices.rename(account.folder / "moved.csv")
+        self.assertIn("prices.csv", self.error_of(account.run("start", "c1")))
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
+
+    def test_a_stack_that_is_there_is_no_place_for_another_cluster(self):
+        """And its maker alone removes it."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        elsewhere = account.folder / "elsewhere"
+        other = {"XDG_STATE_HOME": str(elsewhere)}
+        error = self.error_of(account.run(*account.create_words("c1"), environment=other))
+        self.assertIn('AWS has a stack "c1" in us-east-1 already (CREATE_COMPLETE)', error)
+        self.assertIn("hint: choose another name; lockstep cloud list --region us-east-1", error)
+        self.assertFalse((elsewhere / "lockstep/cloud/c1/cluster.json").exists())
+        # As a program left it that did not ask.
+        shutil.copytree(account.folder / "state/lockstep/cloud/c1", elsewhere / "lockstep/cloud/c1", dirs_exist_ok=True)
+        file = elsewhere / "lockstep/cloud/c1/cluster.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "id": "0123456789abcdef"}))
+        for words in (("remove", "c1", "--yes"), ("wait", "c1")):
+            self.assertIn('the stack "c1" is of another cluster', self.error_of(account.run(*words, environment=other)))
+        self.assertEqual(self.listed()["phase"], "running")
+        self.assertIn("c1", account.left("c1"))
+        self.check(account.run("remove", "c1", "--yes"))
+        self.assertEqual(account.left("c1"), [])
+
+    def test_ctrl_c_while_files_are_copied_makes_no_cluster(self):
+        account = self.account
+        process = subprocess.Popen([runs.PROGRAM, "cloud", *account.create_words("c1")], cwd=account.folder, text=True,
+                                   env=account.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        runs.wait_for((account.folder / "state/lockstep/cloud/c1/cluster.json").exists)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
+        self.assertIn("stopped before the cluster was made; lockstep cloud remove c1 removes its bucket", said)
+        self.assertFalse(account.log.exists())  # ParallelCluster was not called
+        self.check(account.run("remove", "c1", "--yes"))
+        self.assertEqual(account.left("c1"), [])
+
+
+def load_tests(loader, _tests, _pattern):
+    """Those of this file only: the class has those of Cloud too."""
+    names = [name for name in vars(CloudFaults) if name.startswith("test_")]
+    return unittest.TestSuite(CloudFaults(name) for name in names)
+
+
+if __name__ == "__main__":
+    aws_services.need()
+    unittest.main()
