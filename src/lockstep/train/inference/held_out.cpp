@@ -75,6 +75,14 @@ data::Dataset training_part(const data::Dataset& whole, const Options& options) 
   return splits ? split_off_held_out(whole, options).first : whole;
 }
 
+// Other samples than the run's may have their names. Empty if they lie where the run's do, or did.
+std::string doubt_of_twin(const data::Dataset& dataset, const Run& run) {
+  const std::string folder = last_text(run.events, "plan", "folder");
+  const std::string place = folder.empty() ? "" : seen_by_run(folder, run.events);
+  if (place.empty() || !is_there(place) || data::has_samples_at(dataset, place)) return "";
+  return "they have the names of its training data, which are at \"" + folder + "\"";
+}
+
 // By the places of the files.
 TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
   const std::string folder = last_text(run.events, "plan", "folder");
@@ -117,13 +125,13 @@ TrainedOn trained_on(const Model& model, const data::Dataset& dataset) {
   const std::filesystem::path run_folder = model.weights.parent_path();
   const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
   if (!manifest) return {.unknown = "no run is recorded beside \"" + model.weights.string() + "\""};
-  if (manifest->plan.data.listing_hash == as_hex(dataset.store().listing_hash())) {
-    const int64_t count = training_part(dataset, manifest->options).size();
-    return {.count = count, .held_out = dataset.size() - count};
-  }
   try {
     const std::vector<record::Event> events = record::read_events(run_folder);
-    return shared_with_training(dataset, {events, *manifest, model});
+    const Run run{events, *manifest, model};
+    if (manifest->plan.data.listing_hash != as_hex(dataset.store().listing_hash()))
+      return shared_with_training(dataset, run);
+    const int64_t count = training_part(dataset, manifest->options).size();
+    return {.count = count, .held_out = dataset.size() - count, .unknown = doubt_of_twin(dataset, run)};
   } catch (const Error& error) {
     return {.unknown = error.message()};
   }
