@@ -87,9 +87,10 @@ class RunOnHosts(runs.TestFolders, unittest.TestCase):
                           "[rank 2] 2 0 3 1 1 machine-2 passed none"])
 
     def test_tee_makes_its_folder(self):
-        self.end_of(self.start("-n", "3", "--tee", "new/logs", "--", "sh", "-c", "echo out $RANK"))
+        logs = self.here / "new" / "logs"
+        self.end_of(self.start("-n", "3", "--tee", logs, "--", "sh", "-c", "echo out $RANK"))
         for rank in range(3):
-            self.assertEqual((self.here / "new" / "logs" / f"rank-{rank}.log").read_text(), f"out {rank}\n")
+            self.assertEqual((logs / f"rank-{rank}.log").read_text(), f"out {rank}\n")
 
     def test_killed_ranks(self):
         output = self.here / "run"

@@ -84,14 +84,15 @@ class Resume(runs.TestFolders, unittest.TestCase):
         runs.run("train", "images", "--output", output, *options, "--max-time", "0.001", folder=here)
         for folder, data in ((self.folder, self.digits), (here, "images")):
             runs.run("train", data, "--output", output, "--resume", "--max-time", "0.001", folder=folder)
-        self.assertIn("held-out", runs.run("evaluate", output, folder=self.folder))
+        runs.run("report", output, folder=self.folder)
+        self.assertTrue((output / "report.html").exists())
 
     def test_what_max_time_ends_is_validated(self):
         output = self.stopped("validated")
         validation, = runs.of_kind(output, "validation")
-        self.assertEqual((validation["step"], validation["values"]["samples"]), (1, 60))
+        self.assertEqual((validation["step"], validation["values"]["samples"]), (1, 40))
         self.assertEqual(json.loads((output / "result.json").read_text())["accuracy"], validation["values"]["accuracy"])
-        self.assertEqual(runs.sha256(output / "best.safetensors"), runs.sha256(output / "model.safetensors"))
+        self.assertFalse((output / "best.safetensors").exists())  # it decides nothing
 
     def test_weights_of_a_finished_run_that_are_gone(self):
         output = self.folder / "gone"

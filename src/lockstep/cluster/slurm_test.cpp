@@ -239,9 +239,11 @@ TEST_F(SlurmCommands, AControllerThatDoesNotAnswerIsNotAskedByEachLook) {
 TEST_F(SlurmCommands, AJobThatIsCancelledBetweenTwoAttemptsIsCancelled) {
   program("sbatch", "cat > /dev/null; echo 12\n");
   program("scancel", "true\n");
-  const jobs::JobPaths job =
-      jobs::make_job(folder_ / "jobs", {.command = {"train"}, .run_folder = "run", .scheduler = "slurm"});
-  submit_jobs({job}, {.profile = {.scheduler = "slurm", .program = "lockstep"}});
+  const Profile profile{.scheduler = "slurm", .program = "lockstep"};
+  const jobs::JobPaths job = jobs::make_job(
+      folder_ / "jobs", {.command = {"train"}, .run_folder = "run", .scheduler = "slurm"},
+      [&](const jobs::JobPaths& hidden) { write_file_atomic(hidden.profile(), to_json(profile).dump()); });
+  submit_jobs({job}, {.profile = profile});
   jobs::end_attempt(job, {.end = jobs::AttemptEnd::lost, .attempt = jobs::begin_attempt(job)});
   EXPECT_TRUE(cancel_job(job, {}));
   EXPECT_EQ(jobs::state_of(job, jobs::read_spec(job)).state, jobs::JobState::cancelled);

@@ -151,19 +151,25 @@ class CsvSorting {
     }
   }
 
-  // By folder, a folder of folders is not a class; by first level, everything below counts.
+  static int64_t depth_of(std::string_view path) { return std::count(path.begin(), path.end(), '/'); }
+
+  // A folder that lies where classes do should be one. Runs and others may lie elsewhere.
   void note_folders() {
     for (auto& [path, folder] : folders_) {
       if (!folder.has_csv_itself) continue;
       for (std::string_view above = folder_of(path); !above.empty(); above = folder_of(above))
         folder_at(above).has_csv = true;
     }
-    const bool by_top = options_.labels == Labels::top;
+    if (options_.labels == Labels::top) return;
+    std::set<int64_t> depths;  // of classes
+    for (const auto& [path, folder] : folders_) {
+      if (folder.has_csv_itself) depths.insert(depth_of(path));
+    }
     for (const auto& [path, folder] : folders_) {
       if (path.empty()) continue;
       if (folder.has_csv) {
-        if (!by_top) listing_.parts.add(path, folder.has_csv_itself);
-      } else if (by_top ? path.find('/') == std::string::npos : !folder.has_folder) {
+        listing_.parts.add(path, folder.has_csv_itself);
+      } else if (!folder.has_folder && depths.contains(depth_of(path))) {
         listing_.empty_folders.push_back({files_.shown(path), "the class folder contains no CSV files"});
       }
     }

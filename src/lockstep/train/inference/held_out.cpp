@@ -69,6 +69,12 @@ bool is_there(const std::string& place) {
   return false;
 }
 
+// Also of a checkpoint's file.
+std::filesystem::path run_of_weights(const std::filesystem::path& weights) {
+  const std::filesystem::path folder = weights.parent_path(), above = folder.parent_path();
+  return above.filename() == "checkpoints" ? above.parent_path() : folder;
+}
+
 // With --limit-batches a part of it was not used.
 data::Dataset training_part(const data::Dataset& whole, const Options& options) {
   const bool splits = options.validation.empty() && holds_out(options);
@@ -122,7 +128,7 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
 
 TrainedOn trained_on(const Model& model, const data::Dataset& dataset) {
   if (dataset.empty() || model.weights.empty()) return {};
-  const std::filesystem::path run_folder = model.weights.parent_path();
+  const std::filesystem::path run_folder = run_of_weights(model.weights);
   const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
   if (!manifest) return {.unknown = "no run is recorded beside \"" + model.weights.string() + "\""};
   try {

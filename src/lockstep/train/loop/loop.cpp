@@ -124,8 +124,10 @@ void Training::work(Share thread) {
 
 void Training::walk(Worker& worker) {
   // A run that was stopped inside a validation makes the validation again, and what follows from it.
-  if (!tests_rates() && validation_is_due(worker.step) && state_.validated_step < worker.step)
-    validate_and_save(worker);
+  if (!tests_rates() && validation_is_due(worker.step) && state_.validated_step < worker.step) {
+    validate(worker);
+    if (worker.is_first()) saver_.save_if_due();
+  }
   // A run that was stopped or killed between its last validation and its end has ended there.
   if (worker.is_first() && patience_is_over()) end_.end_with(EndReason::patience);
   while (!end_.is_last(worker.step)) {
@@ -142,7 +144,7 @@ void Training::walk(Worker& worker) {
   });
   if (end_.reason() == EndReason::stopped || state_.starts_again || deals_again()) return;
   update_->finish(worker.thread, worker.step);
-  if (ends_unvalidated(worker.step)) validate_and_save(worker);
+  if (ends_unvalidated(worker.step)) validate(worker);
   if (setup_.test != nullptr) test(worker);
 }
 

@@ -79,7 +79,6 @@ class Training {
   bool computes_again(Worker& worker);
   StepOutcome update(Worker& worker, const data::Batch& batch, const LossScale& scale);
   void validate(Worker& worker);
-  void validate_and_save(Worker& worker);
   void test(Worker& worker);
 
   // In a barrier, one thread of each rank.
@@ -92,6 +91,7 @@ class Training {
   bool starts_again_after(double loss) const;
   void watch_loss(const Score& score);
   void note_tested(const Score& score);
+  bool note_score(const Score& score);
   void report_start();
   void report_step(const Worker& worker, const Score& score, const LossScale& scale);
 

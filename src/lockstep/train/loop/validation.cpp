@@ -11,7 +11,8 @@ bool Training::validation_is_due(int64_t step) const {
          (update_->is_due(step, setup_.plan.length.validate_every) || end_.is_end(step));
 }
 
-// At --max-time, between two validations or before the first.
+// At --max-time, between two validations or before the first. What its score is decides nothing: a run that
+// goes on comes to the same end as one without a limit.
 bool Training::ends_unvalidated(int64_t step) const {
   return setup_.validation != nullptr && end_.reason() == EndReason::max_time && !tests_rates() && step > 0 &&
          state_.validated_step < step;
@@ -20,6 +21,18 @@ bool Training::ends_unvalidated(int64_t step) const {
 bool Training::patience_is_over() const {
   const int64_t patience = setup_.plan.length.patience;
   return patience > 0 && state_.validations_since_best >= patience;
+}
+
+// Whether it is the best.
+bool Training::note_score(const Score& score) {
+  if (ends_unvalidated(state_.step)) {
+    state_.validation_accuracy = score.accuracy;
+    state_.validation_loss = score.loss;
+    return false;
+  }
+  const bool best = note_validation(state_, score, setup_.plan.length.patience_from);
+  saver_.note_validation(best);
+  return best;
 }
 
 void Training::validate(Worker& worker) {
@@ -31,19 +44,13 @@ void Training::validate(Worker& worker) {
   if (result.count < setup_.validation->size())
     return end_.end_with(EndReason::stopped);  // a resume makes the validation again
   const double seconds = seconds_since(start);
-  const bool best = note_validation(state_, result, setup_.plan.length.patience_from);
-  saver_.note_validation(best);
+  const bool best = note_score(result);
   reports_.say(record::Validation{.loss = result.loss,
                                   .accuracy = result.accuracy,
                                   .samples = result.count,
                                   .best = best,
                                   .images_per_second = static_cast<double>(result.count) / seconds});
   if (patience_is_over()) end_.end_with(EndReason::patience);
-}
-
-void Training::validate_and_save(Worker& worker) {
-  validate(worker);
-  if (worker.is_first()) saver_.save_if_due();
 }
 
 void Training::test(Worker& worker) {
