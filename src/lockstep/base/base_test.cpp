@@ -318,6 +318,10 @@ TEST(Text, IsCutBetweenLetters) {
 
 TEST(Text, NamesCannotSteerTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31m\nb\t\x7f\xC3\xA4"), "a?[31m b ?\xC3\xA4");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "2J\x9B"
+                      "2J\xC2\xA0\xE4\xE2\x82\xAC"),
+            "?2J?2J\xC2\xA0\xE4\xE2\x82\xAC");
 }
 
 TEST(Dimensions, OrderIsFoundByLetter) {

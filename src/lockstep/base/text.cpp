@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <numeric>
 
+#include "lockstep/base/character.h"
+
 namespace lockstep {
 namespace {
 
@@ -176,10 +178,27 @@ int width_of(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+size_t character_length(std::string_view text, size_t place) {
+  constexpr size_t kMostBytes = 4;
+  for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {
+    if (is_utf8(text.substr(place, length))) return length;
+  }
+  return 0;
+}
+
 std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\n' || c == '\t' ? ' ' : '?';
+  std::string result;
+  for (size_t place = 0; place < text.size();) {
+    const size_t length = character_length(text, place);
+    const auto byte = static_cast<unsigned char>(text[place]);
+    const bool is_control =
+        byte < 0x20 || byte == 0x7f || (length == 0 && byte < 0xA0) ||
+        (byte == 0xC2 && length == 2 && static_cast<unsigned char>(text[place + 1]) < 0xA0);
+    if (is_control)
+      result += byte == '\n' || byte == '\t' ? ' ' : '?';
+    else
+      result += text.substr(place, std::max<size_t>(1, length));
+    place += std::max<size_t>(1, length);
   }
   return result;
 }

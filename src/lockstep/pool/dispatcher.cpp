@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "lockstep/pool/internal/channel.h"
+
 namespace lockstep::pool {
 namespace {
 
@@ -212,6 +214,7 @@ void Dispatcher::ask_to_stop(int64_t number) {
 }
 
 void Dispatcher::say(int64_t number, std::string word) {
+  check_frame({.header = {{"word", word}}});  // refused here, and not on a thread of the crew
   const std::lock_guard lock(mutex_);
   if (const auto waiting = find_pending(number); waiting != pending_.end()) {
     (*waiting)->words.push_back(std::move(word));

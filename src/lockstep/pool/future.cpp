@@ -6,6 +6,12 @@
 #include "lockstep/pool/internal/dispatcher.h"
 
 namespace lockstep::pool {
+namespace {
+
+// As good as without a limit; the clock would overflow with the longest durations.
+constexpr std::chrono::milliseconds kMostWaiting = std::chrono::hours(24 * 365);
+
+}  // namespace
 
 void CallRecord::start() {
   const std::lock_guard lock(mutex_);
@@ -19,7 +25,7 @@ void CallRecord::fail(Error error) { end(FutureState::failed, {}, std::move(erro
 void CallRecord::end_cancelled(Error error) { end(FutureState::cancelled, {}, std::move(error)); }
 
 void CallRecord::end(FutureState state, std::vector<std::any> results, std::optional<Error> error) {
-  std::vector<std::shared_ptr<Bell>> bells;
+  std::vector<std::weak_ptr<Bell>> bells;
   {
     const std::lock_guard lock(mutex_);
     if (state_ >= FutureState::finished) return;
@@ -30,7 +36,9 @@ void CallRecord::end(FutureState state, std::vector<std::any> results, std::opti
     bells.swap(bells_);
     changed_.notify_all();
   }
-  for (const auto& bell : bells) {
+  for (const auto& known : bells) {
+    const auto bell = known.lock();
+    if (bell == nullptr) continue;
     const std::lock_guard lock(bell->mutex);
     ++bell->count;
     bell->rung.notify_all();
@@ -68,7 +76,7 @@ bool CallRecord::wait(std::optional<std::chrono::milliseconds> timeout) const {
   if (!timeout) check_may_wait();
   std::unique_lock lock(mutex_);
   const auto ended = [&] { return state_ >= FutureState::finished; };
-  if (timeout) return changed_.wait_for(lock, *timeout, ended);
+  if (timeout) return changed_.wait_for(lock, std::min(*timeout, kMostWaiting), ended);
   changed_.wait(lock, ended);
   return true;
 }
@@ -97,7 +105,9 @@ bool CallRecord::take() {
 
 void CallRecord::ring_at_end(std::shared_ptr<Bell> bell) {
   const std::lock_guard lock(mutex_);
-  if (state_ < FutureState::finished) bells_.push_back(std::move(bell));
+  if (state_ >= FutureState::finished) return;
+  std::erase_if(bells_, [](const std::weak_ptr<Bell>& known) { return known.expired(); });
+  bells_.push_back(bell);
 }
 
 FutureState AnyFuture::state() const { return call_->state(); }
@@ -110,7 +120,8 @@ const std::vector<std::any>& AnyFuture::results() const { return call_->results(
 
 std::optional<size_t> next_finished_of(const std::vector<AnyFuture>& futures,
                                        std::optional<std::chrono::milliseconds> timeout) {
-  const auto until = std::chrono::steady_clock::now() + timeout.value_or(std::chrono::hours(24 * 365));
+  const auto until =
+      std::chrono::steady_clock::now() + std::min(timeout.value_or(kMostWaiting), kMostWaiting);
   const auto bell = std::make_shared<Bell>();
   for (const AnyFuture& future : futures) future.call_->ring_at_end(bell);
   while (true) {

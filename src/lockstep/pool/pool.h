@@ -143,7 +143,9 @@ class Pool {
     const auto start_one = [&](const typename Task<function>::Input& input) {
       return parfeval(task, input, options);
     };
-    return collect(start_each<Out>(inputs, /*wait_for_all=*/false, start_one), /*wait_for_all=*/false);
+    // Its handler may hold what this call's caller has, so no value may come after an exception.
+    const bool wait_for_all = static_cast<bool>(options.queue);
+    return collect(start_each<Out>(inputs, wait_for_all, start_one), wait_for_all);
   }
   template <class In, std::invocable<Worker&, const In&> F>
   auto parfor(const std::vector<In>& inputs, F f) const {

@@ -221,6 +221,7 @@ TEST_P(AnyPool, FuturesTellTheirState) {
   EXPECT_EQ(first.state(), FutureState::running);
   EXPECT_EQ(second.state(), FutureState::pending);
   EXPECT_FALSE(second.wait(1ms));
+  EXPECT_TRUE(first.wait(std::chrono::milliseconds::max()));
   EXPECT_EQ(first.get().value, 0.2);
   EXPECT_TRUE(second.wait(10s));
   EXPECT_EQ(second.state(), FutureState::finished);

@@ -197,7 +197,9 @@ TEST(Processes, TextsThatAreNotUtf8AreRefused) {
   const Pool one = open(PoolKind::processes, 1);
   EXPECT_THAT(error_from([&] { one.parfeval(fail_task, {.what = "\xff\xfe"}); }).message(),
               HasSubstr("not UTF-8"));
-  EXPECT_EQ(one.parfeval(nap_task, {.value = 0}).get().value, 0);
+  const auto pending = one.parfeval(nap_task, {.value = 0});
+  EXPECT_THAT(error_from([&] { pending.say("\xff\xfe"); }).message(), HasSubstr("not UTF-8"));
+  EXPECT_EQ(pending.get().value, 0);
 }
 
 TEST(Processes, ALongTaskIsNotTakenForDead) {

@@ -20,15 +20,16 @@ constexpr int64_t kTail = int64_t{1} << 19;      // about a thousand logged step
 constexpr size_t kMostTails = 3;                 // an attempt that has just begun has no validation
 
 // At most `most` events of the whole lines in `text`.
-std::vector<Event> events_in(std::string_view text, const std::string& writer, size_t most) {
+std::vector<Event> events_in(std::string_view text, const LogName& name, size_t most) {
   std::vector<Event> events;
   for (size_t end = 0; events.size() < most && (end = text.find('\n')) != std::string_view::npos;
        text.remove_prefix(end + 1)) {
     if (end == 0) continue;
     try {
       events.push_back(from_line(text.substr(0, end)));
-      events.back().writer = writer;
-    } catch (const Error&) {  // see the struct
+      events.back().writer = name.writer;
+      events.back().attempt = name.attempt;  // other programs need not repeat it in their lines
+    } catch (const Error&) {                 // see the struct
     }
   }
   return events;
@@ -40,7 +41,7 @@ std::string read_part(const OpenFile& file, int64_t from, int64_t bytes) {
   return text;
 }
 
-std::vector<Event> first_events(const OpenFile& file, const std::string& writer) {
+std::vector<Event> first_events(const OpenFile& file, const LogName& name) {
   std::string text;
   while (static_cast<int64_t>(text.size()) < kMostHead) {
     const int64_t wanted = text.empty() ? kHeadChunk : kMostHead - static_cast<int64_t>(text.size());
@@ -48,7 +49,7 @@ std::vector<Event> first_events(const OpenFile& file, const std::string& writer)
     text += more;
     if (text.find('\n') != std::string::npos || static_cast<int64_t>(more.size()) < wanted) break;
   }
-  return events_in(text, writer, kMostFirst);
+  return events_in(text, name, kMostFirst);
 }
 
 // Most lines are logged steps, of which the last one is enough; reading them all would take most of the time.
@@ -67,7 +68,7 @@ std::string without_steps(std::string_view text) {
   return std::string(step) + kept;
 }
 
-std::vector<Event> last_events(const OpenFile& file, const std::string& writer) {
+std::vector<Event> last_events(const OpenFile& file, const LogName& name) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return {};
   const int64_t from = std::max<int64_t>(0, int64_t{status.st_size} - kTail);
@@ -75,7 +76,7 @@ std::vector<Event> last_events(const OpenFile& file, const std::string& writer) 
   if (from > 0) text.erase(0, text.find('\n') == std::string::npos ? text.size() : text.find('\n') + 1);
   // A line that lacks only its end is an event, and any other one is left out.
   const std::string lines = without_steps(text + "\n");
-  return events_in(lines, writer, lines.size());
+  return events_in(lines, name, lines.size());
 }
 
 // A folder or a pipe is no log.
@@ -101,13 +102,13 @@ LogEnds ends_of_log(const std::filesystem::path& run_folder) {
     for (size_t i = 0; i < logs.size(); ++i) {
       const bool has_tail = i + kMostTails >= logs.size(), is_newest = i + 1 == logs.size();
       if (i > 0 && !has_tail) continue;
-      const std::string& writer = logs[i].name.writer;
+      const LogName& name = logs[i].name;
       const auto file = open_log(logs[i].path);
       if (!file) continue;
-      if (i == 0) ends.first = first_events(*file, writer);
-      if (is_newest) ends.newest = i == 0 ? ends.first : first_events(*file, writer);
+      if (i == 0) ends.first = first_events(*file, name);
+      if (is_newest) ends.newest = i == 0 ? ends.first : first_events(*file, name);
       if (!has_tail) continue;
-      for (Event& event : last_events(*file, writer)) ends.last.push_back(std::move(event));
+      for (Event& event : last_events(*file, name)) ends.last.push_back(std::move(event));
     }
   } catch (const Error&) {  // see the struct
   }

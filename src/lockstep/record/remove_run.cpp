@@ -47,11 +47,14 @@ void remove_tree(const std::filesystem::path& path) {
   if (code) throw errno_error(code.value(), "remove", path.string());
 }
 
-// "runs/a/" names what the link runs/a leads to.
+// "runs/a/" and "runs/a/." name what the link runs/a leads to; "." and ".." cannot be removed by these names.
 std::filesystem::path without_end(const std::filesystem::path& folder) {
   std::string text = folder.native();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
+  while (text.size() > 1 && (text.ends_with('/') || text.ends_with("/."))) text.pop_back();
+  if (text != "." && text != ".." && !text.ends_with("/..")) return text;
+  std::error_code none;
+  const std::filesystem::path whole = std::filesystem::canonical(text, none);
+  return none ? std::filesystem::path(text) : whole;
 }
 
 }  // namespace

@@ -36,6 +36,17 @@ TEST_F(RemoveRunTest, ARunIsRemovedWithItsFolder) {
   EXPECT_FALSE(std::filesystem::exists(run_));
 }
 
+TEST_F(RemoveRunTest, TheCurrentFolderIsRemoved) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  for (const char* name : {".", "./."}) {
+    test::write_ended_run(run_);
+    std::filesystem::current_path(run_);
+    EXPECT_THAT(remove_run(name).kept, IsEmpty());
+    std::filesystem::current_path(before);
+    EXPECT_FALSE(std::filesystem::exists(run_)) << name;
+  }
+}
+
 TEST_F(RemoveRunTest, OtherFilesStay) {
   test::write_ended_run(run_);
   temporary_.write("run/thesis.tex", "x");
@@ -54,6 +65,7 @@ TEST_F(RemoveRunTest, LinksLeadNowhere) {
   std::filesystem::create_directory_symlink(run_, temporary_.path() / "link");
   EXPECT_THAT(refusal(temporary_.path() / "link"), HasSubstr("is a link"));
   EXPECT_THAT(refusal(temporary_.path() / "link" / ""), HasSubstr("is a link"));
+  EXPECT_THAT(refusal(temporary_.path() / "link" / "."), HasSubstr("is a link"));
   remove_run(run_);
   EXPECT_TRUE(std::filesystem::exists(temporary_.path() / "precious" / "file"));
   EXPECT_FALSE(std::filesystem::exists(run_));

@@ -206,6 +206,22 @@ Event end_with(const std::string& reason) {
   return {.epoch = 1, .step = 3, .kind = "end", .values = {{"reason", reason}}};
 }
 
+TEST_F(StateTest, OtherProgramsNeedNotRepeatTheAttempt) {
+  const auto log = [&](int attempt, const std::string& lines) {
+    const std::filesystem::path file =
+        run_ / "events" / ("rank-0-attempt-" + std::to_string(attempt) + ".jsonl");
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << lines;
+  };
+  log(0,
+      "{\"kind\":\"step\",\"step\":100}\n{\"kind\":\"end\",\"step\":100,\"values\":{\"reason\":\"stopped\"}}"
+      "\n");
+  EXPECT_EQ(state(), RunState::stopped);
+  log(1, "{\"kind\":\"step\",\"step\":5}\n");
+  EXPECT_EQ(state(), RunState::running);
+  EXPECT_EQ(state_of(run_).attempt, 1);
+}
+
 TEST_F(StateTest, OldRunsSayTheirEndInEvents) {
   put_events({{.kind = "plan", .values = {{"total_steps", 8}}},
               {.epoch = 1, .step = 3, .kind = "step"},

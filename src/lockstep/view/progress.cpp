@@ -130,7 +130,12 @@ class Progress final : public View {
   }
 
   void show_step(const record::Event& event) {
-    since_row_.add(event);
+    if (event.step <= last_step_) {  // the run has begun again
+      since_row_.clear();
+      last_step_ = 0;
+    }
+    since_row_.add(event, last_step_ > 0 ? event.step - last_step_ : 1);
+    last_step_ = event.step;
     timing_.add(event);
     unvalidated_epoch_ = event.epoch;
     drawing_ = true;
@@ -281,6 +286,7 @@ class Progress final : public View {
   History history_;
   Timing timing_;
   StepMean since_row_;
+  int64_t last_step_ = 0;
   Pace redraw_pace_{kRedrawInterval};
   Pace plot_pace_{kPlotInterval};
   Pace line_pace_{kLineInterval};

@@ -233,6 +233,33 @@ TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
               HasSubstr("best  500 images/s\n"));
 }
 
+// A logged step stands for those before it that were not.
+TEST_F(Progress, ARowWeighsLoggedStepsByWhatTheyStandFor) {
+  const auto step = [](int64_t number, double loss, double speed) {
+    return record::Event{
+        .epoch = 1,
+        .step = number,
+        .kind = "step",
+        .values = {{"loss", loss}, {"accuracy", 0.5}, {"samples", 10}, {"images_per_second", speed}}};
+  };
+  const record::Event validation{.epoch = 1, .step = 100, .kind = "validation", .values = {{"loss", 1.0}}};
+  const std::string text = on_pipe({}, replay({step(1, 11.0, 1), step(100, 1.0, 100), validation}));
+  EXPECT_THAT(text, HasSubstr("train loss 1.1"));
+  EXPECT_THAT(text, HasSubstr("  50 images/s"));  // 1,000 in 10 + 9.9 s
+}
+
+TEST_F(Progress, ARunThatBeginsAgainForgetsTheLossesBefore) {
+  const auto step = [](int64_t number, double loss) {
+    return record::Event{.epoch = 1,
+                         .step = number,
+                         .kind = "step",
+                         .values = {{"loss", loss}, {"accuracy", 0.5}, {"images_per_second", 10.0}}};
+  };
+  const record::Event validation{.epoch = 1, .step = 2, .kind = "validation", .values = {{"loss", 1.0}}};
+  EXPECT_THAT(on_pipe({}, replay({step(1, 2.0), step(2, 1e8), step(1, 2.0), step(2, 1.0), validation})),
+              HasSubstr("train loss 1.5"));
+}
+
 TEST_F(Progress, AnEpochWithoutValidationHasItsRow) {
   const std::string text = on_pipe({}, replay(synthetic_events({.epochs = 3, .validate = false})));
   EXPECT_THAT(text, testing::ContainsRegex("epoch 2/3  step 142  train loss [0-9.]+  accuracy [0-9.]+  3,"));

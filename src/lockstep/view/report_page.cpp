@@ -35,10 +35,33 @@ std::string figure(std::string_view name, double number, const std::string& valu
          (more.empty() ? "" : "<span>" + escaped(more) + "</span>") + "</div>\n";
 }
 
+// How the newest attempt ended, `end` or `failed`; null while it goes on, or if it was killed.
+const record::Event* end_of_newest(const std::vector<record::Event>& events) {
+  const auto is_of_run = [](const record::Event& event) {
+    return event.writer.empty() || event.writer.starts_with("rank-");
+  };
+  int64_t newest = 0;
+  for (const record::Event& event : events)
+    newest = is_of_run(event) ? std::max(newest, event.attempt) : newest;
+  const record::Event* found = nullptr;
+  for (const record::Event& event : events) {
+    if (is_of_run(event) && event.attempt == newest && (event.kind == "end" || event.kind == "failed"))
+      found = &event;
+  }
+  return found;
+}
+
+std::string how_it_ended(const std::vector<record::Event>& events) {
+  const record::Event* end = end_of_newest(events);
+  if (end == nullptr) return "has not ended";
+  return end->kind == "failed" ? "failed: " + record::text(*end, "error")
+                               : "ended: " + record::text(*end, "reason", "finished");
+}
+
 std::string head_figures(const Report& report, const History& history) {
   const record::Event none;
-  const record::Event* end = last_of(report.events, "end");
-  const record::Event& said = end == nullptr ? none : *end;
+  const record::Event* end = end_of_newest(report.events);
+  const record::Event& said = end == nullptr || end->kind != "end" ? none : *end;
   const double accuracy = record::number(said, "accuracy"), best = record::number(said, "best_accuracy"),
                test = record::number(said, "test_accuracy"),
                speed = record::number(said, "images_per_second");
@@ -69,12 +92,9 @@ std::string head_figures(const Report& report, const History& history) {
 }
 
 std::string head(const Report& report, const History& history) {
-  const record::Event* end = last_of(report.events, "end");
-  const std::string state =
-      end == nullptr ? "has not ended" : "ended: " + record::text(*end, "reason", "finished");
   return "<header>\n<h1>" + name_text(page_title(history)) + "</h1>\n<p class=\"sub\">" +
-         name_text(report.run) + " · " + escaped(state) + "</p>\n" + head_figures(report, history) +
-         "</header>\n";
+         name_text(report.run) + " · " + escaped(how_it_ended(report.events)) + "</p>\n" +
+         head_figures(report, history) + "</header>\n";
 }
 
 std::string warnings(const Report& report) {

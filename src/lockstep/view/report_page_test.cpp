@@ -63,6 +63,15 @@ TEST(ReportPage, ShowsWhatTheRunDid) {
   EXPECT_THAT(page, Not(HasSubstr("nan")));
 }
 
+TEST(ReportPage, TellsOfTheNewestAttempt) {
+  Report report = two_classes();
+  report.events.push_back(
+      {.attempt = 1, .step = 9, .kind = "step", .values = {{"loss", 1.0}, {"accuracy", 0.5}}});
+  EXPECT_THAT(report_page(report), HasSubstr("has not ended"));
+  report.events.push_back({.attempt = 1, .step = 9, .kind = "failed", .values = {{"error", "no <space>"}}});
+  EXPECT_THAT(report_page(report), HasSubstr("failed: no &lt;space&gt;"));
+}
+
 TEST(ReportPage, LoadsNothingAndRunsNothing) {
   const std::string page = report_page(two_classes());
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));

@@ -112,7 +112,8 @@ class TensorBoard final : public View {
 
   void show(const record::Event& event) override {
     if (event.kind == "step") {
-      if (std::exchange(resumed_, false)) forget_from(event);
+      if (std::exchange(resumed_, false) || event.step <= last_step_) forget_from(event);
+      last_step_ = event.step;
       add(event, "train/loss", record::number(event, "loss"));
       add(event, "train/accuracy", record::number(event, "accuracy"));
       add(event, "train/learning_rate", record::number(event, "learning_rate"));
@@ -171,6 +172,7 @@ class TensorBoard final : public View {
   std::string pending_;
   std::chrono::steady_clock::time_point last_flush_{};
   bool resumed_;
+  int64_t last_step_ = 0;
   bool failed_ = false;
 };
 

@@ -64,7 +64,7 @@ class CallRecord {
   std::optional<Error> error_;
   std::chrono::steady_clock::time_point ended_at_;
   bool taken_ = false;
-  std::vector<std::shared_ptr<Bell>> bells_;
+  std::vector<std::weak_ptr<Bell>> bells_;  // of those who still wait
 };
 
 }  // namespace lockstep::pool

@@ -49,6 +49,7 @@ class Smoother {
   explicit Smoother(double window = 20) { set_window(window); }
   void set_window(double window) { keep_ = 1 - 2 / (window + 1); }
   double add(double value);
+  void clear() { sum_ = weight_ = 0; }
 
  private:
   double keep_ = 0;

@@ -105,6 +105,8 @@ void History::add_peaks(const record::Event& event) {
 void History::forget_from(int64_t step) {
   for (Curve* curve : {&loss, &smooth_loss, &accuracy, &smooth_accuracy, &learning_rate})
     curve->forget_from(step);
+  loss_smoother_.clear();
+  accuracy_smoother_.clear();
   std::erase_if(validations_, [&](const Validation& validation) { return validation.step >= step; });
   std::erase_if(epoch_starts_, [&](const auto& start) { return start.first >= step; });
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "lockstep/base/character.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::view {
@@ -12,16 +13,6 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 uint8_t byte_at(std::string_view text, size_t place) {
   return place < text.size() ? static_cast<uint8_t>(text[place]) : 0;
-}
-
-// Number of bytes of the character that begins here, 0 if there is none. Part of a character is no text, so
-// the shortest text is one character.
-size_t character_length(std::string_view text, size_t place) {
-  constexpr size_t kMostBytes = 4;
-  for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {
-    if (is_utf8(text.substr(place, length))) return length;
-  }
-  return 0;
 }
 
 }  // namespace

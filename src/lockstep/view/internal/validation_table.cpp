@@ -27,8 +27,8 @@ std::string or_dash(bool known, const std::string& text) { return known ? text :
 
 }  // namespace
 
-void StepMean::add(const record::Event& step) {
-  const double samples = record::number(step, "samples", 1);
+void StepMean::add(const record::Event& step, int64_t steps) {
+  const double samples = record::number(step, "samples", 1) * static_cast<double>(steps);
   loss_ += record::number(step, "loss") * samples;
   accuracy_ += record::number(step, "accuracy") * samples;
   samples_ += samples;

@@ -13,7 +13,8 @@ namespace lockstep::view {
 /// The mean of training steps since the last row, weighted by samples.
 class StepMean {
  public:
-  void add(const record::Event& step);
+  /// steps: since the last one that was added; its speed is that of all of them.
+  void add(const record::Event& step, int64_t steps);
   void clear() { *this = {}; }
   bool empty() const { return samples_ == 0; }
   double loss() const { return loss_ / samples_; }
