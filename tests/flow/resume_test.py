@@ -93,6 +93,10 @@ class Resume(runs.TestFolders, unittest.TestCase):
         self.assertEqual((validation["step"], validation["values"]["samples"]), (1, 40))
         self.assertEqual(json.loads((output / "result.json").read_text())["accuracy"], validation["values"]["accuracy"])
         self.assertFalse((output / "best.safetensors").exists())  # it decides nothing
+        output = self.stopped("validated each step", "--validate-every", "1")
+        validation, = runs.of_kind(output, "validation")  # that was due
+        self.assertTrue(validation["values"]["best"])
+        self.assertEqual(runs.sha256(output / "best.safetensors"), runs.sha256(output / "model.safetensors"))
 
     def test_weights_of_a_finished_run_that_are_gone(self):
         output = self.folder / "gone"

@@ -49,11 +49,7 @@ void add_standings(std::vector<JobView>& views, Console& console) {
     console.note("warning: " + printable(failure) + "\n");
 }
 
-JobView job_now(const JobPaths& paths, Console& console) {
-  std::vector<JobView> views{jobs::view_of(paths)};
-  add_standings(views, console);
-  return std::move(views.front());
-}
+JobView job_now(const JobPaths& paths, Console& console) { return JobWatch(console).now(paths); }
 
 JobView JobWatch::now(const JobPaths& paths) {
   std::vector<JobView> views{jobs::view_of(paths)};

@@ -144,7 +144,7 @@ void Training::walk(Worker& worker) {
   });
   if (end_.reason() == EndReason::stopped || state_.starts_again || deals_again()) return;
   update_->finish(worker.thread, worker.step);
-  if (ends_unvalidated(worker.step)) validate(worker);
+  if (ends_unvalidated(worker.step)) validate(worker, ValidationUse::shown);
   if (setup_.test != nullptr) test(worker);
 }
 

@@ -31,6 +31,9 @@
 
 namespace lockstep::train {
 
+/// Whether a validation decides which weights are the best and whether patience is over.
+enum class ValidationUse { decides, shown };
+
 class Training {
  public:
   /// `prototype` becomes the first worker's instance.
@@ -78,7 +81,7 @@ class Training {
   void compute(Worker& worker, ShardUnit& unit, const StepWork& work);
   bool computes_again(Worker& worker);
   StepOutcome update(Worker& worker, const data::Batch& batch, const LossScale& scale);
-  void validate(Worker& worker);
+  void validate(Worker& worker, ValidationUse use = ValidationUse::decides);
   void test(Worker& worker);
 
   // In a barrier, one thread of each rank.
@@ -91,7 +94,7 @@ class Training {
   bool starts_again_after(double loss) const;
   void watch_loss(const Score& score);
   void note_tested(const Score& score);
-  bool note_score(const Score& score);
+  bool note_score(const Score& score, ValidationUse use);
   void report_start();
   void report_step(const Worker& worker, const Score& score, const LossScale& scale);
 

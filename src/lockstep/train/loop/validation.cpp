@@ -11,8 +11,7 @@ bool Training::validation_is_due(int64_t step) const {
          (update_->is_due(step, setup_.plan.length.validate_every) || end_.is_end(step));
 }
 
-// At --max-time, between two validations or before the first. What its score is decides nothing: a run that
-// goes on comes to the same end as one without a limit.
+// At --max-time, between two validations or before the first.
 bool Training::ends_unvalidated(int64_t step) const {
   return setup_.validation != nullptr && end_.reason() == EndReason::max_time && !tests_rates() && step > 0 &&
          state_.validated_step < step;
@@ -23,9 +22,10 @@ bool Training::patience_is_over() const {
   return patience > 0 && state_.validations_since_best >= patience;
 }
 
-// Whether it is the best.
-bool Training::note_score(const Score& score) {
-  if (ends_unvalidated(state_.step)) {
+// Whether it is the best. A run that --max-time ended and that goes on comes to the same end as one without a
+// limit, so the validation at its end decides nothing.
+bool Training::note_score(const Score& score, ValidationUse use) {
+  if (use == ValidationUse::shown) {
     state_.validation_accuracy = score.accuracy;
     state_.validation_loss = score.loss;
     return false;
@@ -35,7 +35,7 @@ bool Training::note_score(const Score& score) {
   return best;
 }
 
-void Training::validate(Worker& worker) {
+void Training::validate(Worker& worker, ValidationUse use) {
   worker.runner.check_aliases();
   if (worker.is_first()) update_->check_aliases();
   const auto start = std::chrono::steady_clock::now();
@@ -44,7 +44,7 @@ void Training::validate(Worker& worker) {
   if (result.count < setup_.validation->size())
     return end_.end_with(EndReason::stopped);  // a resume makes the validation again
   const double seconds = seconds_since(start);
-  const bool best = note_score(result);
+  const bool best = note_score(result, use);
   reports_.say(record::Validation{.loss = result.loss,
                                   .accuracy = result.accuracy,
                                   .samples = result.count,
