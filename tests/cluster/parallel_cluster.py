@@ -63,6 +63,8 @@ class ParallelCluster(jobs_on_slurm.Cluster):
     """Machine 0 is the head node. Before it starts, config must be what Lockstep handed to ParallelCluster, and files
     {name: bytes} of the cluster's bucket."""
 
+    returns = 1  # a machine that was set down stays down when it registers
+
     def __init__(self):
         super().__init__(count=WORKERS + 1)
         self.config, self.files = None, None

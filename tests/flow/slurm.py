@@ -33,7 +33,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
 KillWait=2
-ReturnToService=2
+ReturnToService={returns}
 SlurmctldTimeout=10
 SlurmdTimeout=10
 MessageTimeout=10
@@ -54,6 +54,8 @@ PARTITIONS = ["PartitionName=all Nodes=ALL Default=YES PriorityTier=1 GraceTime=
 class Cluster(machines.Machines):
     """Nodes machine-0, machine-1, ... with four processors each, and gpus stand-ins; the controller is on the
     first."""
+
+    returns = 2  # any machine that registers is up again
 
     def __init__(self, count=2, gpus=0):
         super().__init__(count)
@@ -78,7 +80,8 @@ class Cluster(machines.Machines):
         self.temporary.cleanup()
 
     def write_files(self):
-        (self.folder / "slurm.conf").write_text(SETTINGS.format(folder=self.folder, address=self.address(0))
+        (self.folder / "slurm.conf").write_text(SETTINGS.format(folder=self.folder, address=self.address(0),
+                                                                returns=self.returns)
                                                 + "\n".join([*self.own_settings(), ""]))
         self.write_gpus()
         # else slurmd 22.05 wants /sys/fs/cgroup, which may not be there
