@@ -218,11 +218,6 @@ int run_sweep_stop(const Call& call, Console& console) {
 int run_sweep_restart(const Call& call, Console& console) {
   const sweep::SweepPaths paths{call.words.front()};
   const int64_t trial = trial_of(call.words[1]);
-  const sweep::Table table = sweep::read_table(paths);
-  const auto row = std::find_if(table.rows.begin(), table.rows.end(),
-                                [&](const sweep::Row& one) { return one.trial == trial; });
-  if (row == table.rows.end())
-    throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial));
   const bool now = sweep::restart_now_or_ask(paths, trial);
   console.print("trial " + std::to_string(trial) + " starts again" +
                 (now ? " with lockstep sweep --resume --output " + call.words[0] : "") + "\n");

@@ -61,6 +61,23 @@ TEST(Importances, NameWhatMatters) {
   EXPECT_TRUE(importances(table_of({})).empty());
 }
 
+// As in a log that was changed by hand.
+TEST(Importances, LeaveOutValuesThatTheParameterCannotHave) {
+  std::vector<Row> rows;
+  for (int i = 0; i < 20; ++i)
+    rows.push_back(row_of(i, i, {{"rate", i % 2 == 0 ? "0.1" : "0.5"}, {"network", "a"}}));
+  const auto expected = importances(table_of(rows));
+  for (const char* rate : {"-1", "0", "nan", "inf", "2"}) {
+    std::vector<Row> more = rows;
+    more.push_back(row_of(20, -1, {{"rate", rate}, {"network", "a"}}));
+    for (const ParallelLine& line : parallel_coordinates(table_of(more)).lines)
+      EXPECT_EQ(std::isnan(line.places[0]), line.trial == 20) << rate;
+    const auto found = importances(table_of(more));
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_TRUE(std::isfinite(found[0].divergence)) << rate;
+  }
+}
+
 TEST(Claims, TellADeathFromAnEnd) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "lockstep-claims";
   std::filesystem::remove_all(folder);

@@ -50,6 +50,26 @@ TEST(Space, RefusesWhatCannotBeSearched) {
   }
 }
 
+TEST(Space, ItsTextReadsBackAsTheSameParameter) {
+  for (const char* text : {"1.0..5.0", "1..5", "1.0..64.0:log", "-2.0..0.5", "0.1..3", "a,b,c"}) {
+    Space space, again;
+    space.add("x", text);
+    again.add("x", text_of(space.parameters()[0]));
+    EXPECT_EQ(again.to_json(), space.to_json()) << text;
+    EXPECT_EQ(again.parameters()[0].kind, space.parameters()[0].kind) << text;
+  }
+}
+
+TEST(Space, RefusesBoundsThatAreNoneAndConditionsWithoutContent) {
+  EXPECT_THROW(Space().add("x", "1e-300..1e10:log"), Error);
+  EXPECT_THROW(Space().add({.name = "x", .kind = ParameterKind::integer, .low = 0.5, .high = 2}), Error);
+  for (const char* when : {R"({"": ["p"]})", R"({"c": []})"}) {
+    const std::string text =
+        R"({"c": ["p", "q"], "x": {"range": [1, 2], "when": )" + std::string(when) + "}}";
+    EXPECT_THROW(Space::from_json(parse_json(text)), Error) << when;
+  }
+}
+
 TEST(Space, ADashIsNoRange) {
   for (const char* text : {"0.001-0.1", "1-5", "1e-4-0.1", "-1--0.5"}) {
     try {

@@ -71,6 +71,7 @@ Search::Search(const Space& space, const SearchOptions& options)
 }
 
 int64_t Search::width() const {
+  if (options_.free && (sampler_->learns() || options_.stop != StopRule::none)) return options_.lag + 1;
   if (options_.stop != StopRule::none) return std::max<int64_t>(1, options_.lag);
   return sampler_->learns() ? options_.lag + 1 : count_;
 }

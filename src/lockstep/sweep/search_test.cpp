@@ -89,6 +89,15 @@ TEST(Search, ATrialSeesThoseMoreThanTheLagBefore) {
   EXPECT_THROW(search.tell({2, 0}, {.value = 1}), Error);
 }
 
+// A free sweep asks for as many as it has places: one more than its lag.
+TEST(Search, AFreeSearchWithAStopRuleFillsAllPlaces) {
+  for (const StopRule stop : {StopRule::none, StopRule::asha, StopRule::median}) {
+    Search search(space_of_two(), {.count = 10, .lag = 1, .stop = stop, .first_rung = 4, .free = true});
+    EXPECT_EQ(search.under_way().size(), 2u);
+    EXPECT_EQ(search.width(), 2);
+  }
+}
+
 TEST(Search, AshaTrainsFewTrialsInFull) {
   Search search(space_of_two(), {.sampler = {.kind = SearchKind::random, .seed = 1},
                                  .count = 27,

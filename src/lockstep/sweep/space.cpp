@@ -95,6 +95,8 @@ void read_object(const Json& json, Parameter& parameter) {
     } else if (key == "when" && value.is_object() && value.size() == 1) {
       parameter.when = value.begin().key();
       parameter.values = texts_in(value.begin().value(), parameter.name);
+      if (parameter.when.empty() || parameter.values.empty())
+        refuse(parameter.name, "its condition names no parameter or no value");
     } else {
       refuse(parameter.name, "it has an unknown or wrong entry " + quote(key));
     }
@@ -114,6 +116,11 @@ void check_range(const Parameter& parameter) {
     refuse(parameter.name, "its range is too large");
   if (parameter.log && !(parameter.low > 0))
     refuse(parameter.name, "a logarithmic range must begin above 0, not at " + shortest(parameter.low));
+  if (parameter.log && !std::isfinite(parameter.high / parameter.low))
+    refuse(parameter.name, "its range is too large");
+  if (parameter.kind == ParameterKind::integer &&
+      (parameter.low != std::floor(parameter.low) || parameter.high != std::floor(parameter.high)))
+    refuse(parameter.name, "its bounds are not whole numbers");
 }
 
 void check_choices(const Parameter& parameter) {
@@ -125,6 +132,12 @@ void check_choices(const Parameter& parameter) {
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
     refuse(parameter.name, "the choice " + quote(*twice) + " stands twice");
   if (parameter.log) refuse(parameter.name, "choices cannot be logarithmic");
+}
+
+std::string range_text(const Parameter& parameter) {
+  std::string low = text_of(parameter, parameter.low), high = text_of(parameter, parameter.high);
+  if (parameter.kind == ParameterKind::real && is_whole(low) && is_whole(high)) high += ".0";
+  return low + ".." + high + (parameter.log ? ":log" : "");
 }
 
 }  // namespace
@@ -259,10 +272,7 @@ Space Space::from_json(const Json& json) {
 }
 
 std::string text_of(const Parameter& parameter) {
-  std::string text = !parameter.is_number()
-                         ? join(parameter.choices, ",")
-                         : text_of(parameter, parameter.low) + ".." + text_of(parameter, parameter.high) +
-                               (parameter.log ? ":log" : "");
+  std::string text = parameter.is_number() ? range_text(parameter) : join(parameter.choices, ",");
   if (!parameter.when.empty()) text += ":when=" + parameter.when + "=" + join(parameter.values, "|");
   return text;
 }

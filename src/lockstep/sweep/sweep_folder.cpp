@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/known_part.h"
@@ -72,6 +73,8 @@ void check(const Note& note) { check_trial(note.trial); }
 // What no segment ends with; a search that is told of it does not end.
 void check(const LogLine& line) {
   check_trial(line.trial);
+  if (line.value && !std::isfinite(*line.value))
+    throw Error(ErrorCode::corrupt_data, "its value is not a number");
   if (line.until < 0)
     throw Error(ErrorCode::corrupt_data, std::to_string(line.until) + " is no number of steps");
   if (line.kind != LogKind::outcome || !line.state) return;
@@ -367,11 +370,15 @@ Json json_of(const Row& row) {
   return json;
 }
 
-void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
+void check_is_trial(const SweepPaths& paths, int64_t trial) {
   const Table table = read_table(paths);
   if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
     throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial),
-                "lockstep sweep show " + paths.folder.string() + " lists them");
+                "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
+}
+
+void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
+  check_is_trial(paths, trial);
   const auto lock = jobs::FileLock::take(paths.log_lock());
   OpenFile file(paths.notes(), O_RDWR | O_CREAT | O_APPEND);
   append_line(file, lockstep::to_json(Note{trial, text}));

@@ -161,7 +161,10 @@ Table read_table(const SweepPaths& paths);
 /// left out.
 Json json_of(const Row& row);
 
-/// Adds a note to a trial. Any program, also while the sweep goes on.
+/// Throws not_found if no trial of this number has begun.
+void check_is_trial(const SweepPaths& paths, int64_t trial);
+
+/// Adds a note to a trial. Any program, also while the sweep goes on. Throws as check_is_trial.
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text);
 
 }  // namespace lockstep::sweep

@@ -110,6 +110,7 @@ TEST_F(SweepFolder, ALogWithAnOutcomeThatCannotBeIsRefused) {
   fs::remove(paths_.log());
   for (const char* line : {R"({"kind": "outcome", "trial": 1, "until": 9, "state": "running"})",
                            R"({"kind": "outcome", "trial": -5, "until": 0, "state": "ended", "value": 3})",
+                           R"({"kind": "outcome", "trial": 1, "state": "ended", "value": null})",
                            R"({"kind": "restart", "trial": -1})"}) {
     append(line + std::string("\n"));
     EXPECT_THROW(read_log(paths_), Error) << line;
@@ -175,6 +176,17 @@ TEST_F(SweepFolder, AFreeSweepGoesOnWithOtherPlaces) {
     EXPECT_TRUE(std::equal(before.begin(), before.end(), table.begin()));
     before = std::move(table);
   }
+}
+
+TEST_F(SweepFolder, ATrialThatHasNotBegunIsNotRestarted) {
+  LogWriter(paths_).write({.kind = LogKind::begin, .trial = 0, .parameters = {"x=1"}});
+  const std::string before = read_file(paths_.log(), 1 << 20);
+  for (const int64_t trial : {-1, 1}) {
+    EXPECT_THROW(restart_now_or_ask(paths_, trial), Error);
+    EXPECT_THROW(annotate(paths_, trial, "a note"), Error);
+  }
+  EXPECT_EQ(read_file(paths_.log(), 1 << 20), before);
+  EXPECT_EQ(read_table(paths_).rows.size(), 1u);
 }
 
 // Later trials get other parameters because of the new result; each of them begins anew once, whichever of

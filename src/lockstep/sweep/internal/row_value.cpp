@@ -10,7 +10,11 @@ namespace lockstep::sweep {
 std::optional<double> value_of(const Parameter& parameter, const Row& row) {
   const std::string text = text_of(row, parameter.name);
   if (text.empty()) return std::nullopt;
-  if (parameter.is_number()) return parse_number<double>(text);
+  if (parameter.is_number()) {
+    const auto number = parse_number<double>(text);
+    const bool is_in_range = number && parameter.low <= *number && *number <= parameter.high;
+    return is_in_range ? number : std::nullopt;
+  }
   const auto choice = std::find(parameter.choices.begin(), parameter.choices.end(), text);
   if (choice == parameter.choices.end()) return std::nullopt;
   return static_cast<double>(choice - parameter.choices.begin());

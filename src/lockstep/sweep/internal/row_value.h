@@ -7,7 +7,8 @@
 
 namespace lockstep::sweep {
 
-/// The number, or the index of the choice. Nothing where the parameter does not count for the trial.
+/// The number, or the index of the choice. Nothing where the parameter does not count for the trial, or where
+/// the text is no value of it, as in a damaged log.
 std::optional<double> value_of(const Parameter& parameter, const Row& row);
 
 /// Whether the trial was trained as far as it should be and has a finite result.

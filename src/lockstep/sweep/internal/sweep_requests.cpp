@@ -51,6 +51,7 @@ void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
 }
 
 bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
+  check_is_trial(paths, trial);
   if (is_shared_now(paths))
     throw Error(ErrorCode::invalid_option, "several programs work on the sweep",
                 "stop it first: lockstep sweep stop " + paths.folder.string());
