@@ -180,10 +180,7 @@ void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& conso
 }
 
 void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
-  std::vector<std::string> reasons;
-  if (spec.options.free) reasons.emplace_back("--free");
-  if (value_in(spec.command, "--max-time")) reasons.emplace_back("--max-time");
-  if (value_in(spec.command, "--precision") == "auto") reasons.emplace_back("--precision auto");
+  const std::vector<std::string> reasons = reasons_for_another_table(spec);
   if (!reasons.empty())
     console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") +
                  "\n");

@@ -25,6 +25,13 @@ bool is_searched(const sweep::SweepSpec& spec, const std::string& name) {
   return std::any_of(all.begin(), all.end(), [&](const Parameter& one) { return one.name == name; });
 }
 
+bool may_be(const sweep::SweepSpec& spec, const std::string& name, const std::string& value) {
+  const std::vector<Parameter>& all = spec.space.parameters();
+  return std::any_of(all.begin(), all.end(), [&](const Parameter& one) {
+    return one.name == name && std::find(one.choices.begin(), one.choices.end(), value) != one.choices.end();
+  });
+}
+
 std::string stop_rule_text(const sweep::SweepSpec& spec) {
   return "--stop-rule " + field_text(spec.options, "stop-rule");
 }
@@ -62,7 +69,7 @@ void check_parameters(const sweep::SweepSpec& spec) {
   }
 }
 
-void check_metric(const sweep::SweepSpec& spec) {
+void check_metric(const sweep::SweepSpec& spec, const AskedOptions& asked) {
   const std::vector<std::string> known{"best_accuracy", "accuracy", "loss", "test_accuracy", "result"};
   const std::string metric = spec.metric();
   if (std::find(known.begin(), known.end(), metric) == known.end())
@@ -74,30 +81,29 @@ void check_metric(const sweep::SweepSpec& spec) {
     throw Error(ErrorCode::invalid_option,
                 "--metric test_accuracy cannot be used with " + stop_rule_text(spec),
                 "a trial that is paused at a rung has not been tested; use best_accuracy, accuracy or loss");
-  if (!value_in(spec.command, "--test") && !is_searched(spec, "test"))
+  if (asked.options.test.empty() && !is_searched(spec, "test"))
     throw Error(ErrorCode::invalid_option, "--metric test_accuracy needs test data",
                 "name its folder with --test behind train");
 }
 
 // A trial is judged at a rung by its validations until then.
-void check_rungs(const sweep::SweepSpec& spec) {
+void check_rungs(const sweep::SweepSpec& spec, const AskedOptions& asked) {
   if (spec.options.stop_rule == StopRule::none) return;
   if (is_searched(spec, "validate-every"))
     throw Error(ErrorCode::invalid_option,
                 "parameter \"validate-every\" cannot be searched with " + stop_rule_text(spec),
                 "a trial is judged by its validation at the first rung, which --first-rung sets");
-  const auto every = parse_number<int64_t>(value_in(spec.command, "--validate-every").value_or(""));
-  if (every && *every > spec.options.first_rung)
+  const int64_t every = asked.options.validate_every;
+  if (every > spec.options.first_rung)
     throw Error(ErrorCode::invalid_option,
-                "--validate-every " + std::to_string(*every) + " is after the first rung, at step " +
+                "--validate-every " + std::to_string(every) + " is after the first rung, at step " +
                     std::to_string(spec.options.first_rung),
                 "a trial that was not validated cannot be judged there: leave --validate-every out, or give "
                 "at most the steps of --first-rung");
 }
 
 // A value of the command would be replaced by the one that is searched.
-void check_command(const sweep::SweepSpec& spec) {
-  const Call call = call_of_train(spec);
+void check_command(const sweep::SweepSpec& spec, const Call& call, const AskedOptions& asked) {
   for (const FieldInfo& field : train_fields()) {
     if (!call.text_of(field.name)) continue;
     for (const Parameter& parameter : spec.space.parameters()) {
@@ -106,7 +112,12 @@ void check_command(const sweep::SweepSpec& spec) {
                     "leave one of them out");
     }
   }
-  const train::Options options = asked_options(call).options;
+  const train::Options& options = asked.options;
+  if (options.resume || options.pause_after_step > 0)  // the command line has neither
+    throw Error(ErrorCode::invalid_option,
+                std::string("the file of --config cannot have ") +
+                    (options.resume ? "resume" : "pause-after-step") + " in a sweep",
+                "the sweep sets it for each trial");
   if (options.validation_folds > 0 && options.fold == 0 && !is_searched(spec, "fold"))
     throw Error(ErrorCode::invalid_option,
                 "a trial trains one network, and --validation-folds " +
@@ -129,15 +140,6 @@ void check_placeholders(const sweep::SweepSpec& spec) {
 }
 
 }  // namespace
-
-std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option) {
-  std::optional<std::string> value;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].starts_with(option + "=")) value = words[i].substr(option.size() + 1);
-    if (words[i] == option) value = i + 1 < words.size() ? words[i + 1] : "";
-  }
-  return value;
-}
 
 Call call_of_train(const sweep::SweepSpec& spec) {
   const std::vector<Verb>& verbs = builtin_verbs();
@@ -170,6 +172,21 @@ bool depends_on_workers(const sweep::SweepSpec& spec) {
   return options.exchange == train::ExchangeKind::average ||
          options.scale_with_workers != train::ScaleWithWorkers::none ||
          options.sample_order != data::SampleOrder::lockstep;
+}
+
+std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec) {
+  std::vector<std::string> reasons;
+  if (spec.options.free) reasons.emplace_back("--free");
+  if (!spec.trains()) return reasons;
+  AskedOptions asked;
+  try {
+    asked = asked_options(call_of_train(spec));
+  } catch (const Error&) {  // the file of --config is gone, which the trials say
+  }
+  if (asked.options.max_time > 0 || is_searched(spec, "max-time")) reasons.emplace_back("--max-time");
+  if (asked.options.precision == train::Precision::auto_ || may_be(spec, "precision", "auto"))
+    reasons.emplace_back("--precision auto");
+  return reasons;
 }
 
 std::optional<int64_t> points_of(const sweep::Space& space) {
@@ -213,7 +230,10 @@ void check_sweep(const sweep::SweepSpec& spec) {
     return;
   }
   for (const std::string name : kSetBySweep) {
-    if (value_in(spec.command, "--" + name))
+    const auto is_it = [&](const std::string& word) {
+      return word == "--" + name || word.starts_with("--" + name + "=");
+    };
+    if (std::any_of(spec.command.begin(), spec.command.end(), is_it))
       throw Error(ErrorCode::invalid_option, "the command of a sweep cannot have --" + name,
                   "the sweep sets it for each trial");
   }
@@ -233,9 +253,11 @@ void check_new_sweep(const sweep::SweepSpec& spec) {
       throw Error(ErrorCode::invalid_option, "parameter " + quote(name) + " cannot be searched",
                   "the sweep sets --" + name + " for each trial");
   }
-  check_command(spec);
-  check_metric(spec);
-  check_rungs(spec);
+  const Call call = call_of_train(spec);
+  const AskedOptions asked = asked_options(call);
+  check_command(spec, call, asked);
+  check_metric(spec, asked);
+  check_rungs(spec, asked);
 }
 
 }  // namespace lockstep::cli

@@ -11,9 +11,6 @@
 
 namespace lockstep::cli {
 
-/// The last value of an option in the words of train; nothing if it is not there.
-std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option);
-
 /// The words that all trials share, as train reads them. Throws as train does.
 Call call_of_train(const sweep::SweepSpec& spec);
 
@@ -23,6 +20,9 @@ std::string path_of_trial(const sweep::SweepSpec& spec, const std::string& path)
 /// Whether the weights of its trials depend on the number of workers: averaged replicas, a mini-batch that
 /// grows with the workers, the order of PyTorch's sampler.
 bool depends_on_workers(const sweep::SweepSpec& spec);
+
+/// What makes the table depend on the clock or the machine, as options: --free, --max-time, --precision auto.
+std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec);
 
 /// How many different points a space of choices and whole numbers has at most; nothing if that is more than
 /// any sweep has trials, or if a range has real numbers.

@@ -1,5 +1,8 @@
 #include "lockstep/cli/sweep_checks.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 
 #include "lockstep/base/error.h"
@@ -8,6 +11,7 @@
 namespace lockstep::cli {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Asked {
@@ -119,6 +123,40 @@ TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   EXPECT_THAT(refusal({"train", "data", "--config", "missing.json"}), HasSubstr("missing.json"));
   EXPECT_THAT(refusal({"train", "data", "--learning-rate=1"}),
               HasSubstr("--learning-rate is both searched and given after --"));
+}
+
+// A file of options counts as if they stood behind train.
+TEST(SweepChecks, LookIntoTheFileOfConfig) {
+  const std::string file = testing::TempDir() + "lockstep-sweep-config.json";
+  const auto refusal = [&](const char* options, Asked asked) {
+    std::ofstream(file) << options;
+    asked.command = {"train", "data", "--config", file};
+    return refusal_of(asked);
+  };
+  constexpr auto kAsha = sweep::StopRule::asha;
+  EXPECT_EQ(refusal(R"({"validate-every": 30})", {.stop_rule = kAsha}), "");
+  EXPECT_THAT(refusal(R"({"validate-every": 31})", {.stop_rule = kAsha}),
+              HasSubstr("--validate-every 31 is after the first rung"));
+  EXPECT_EQ(refusal(R"({"test": "more"})", {.metric = "test_accuracy"}), "");
+  EXPECT_THAT(refusal(R"({"pause-after-step": 4})", {}), HasSubstr("cannot have pause-after-step"));
+  EXPECT_THAT(refusal(R"({"resume": true})", {}), HasSubstr("cannot have resume"));
+  EXPECT_EQ(refusal(R"({"resume": false, "workers": 2})", {}), "");
+
+  const auto reasons = [&](const char* options, sweep::SweepSpec spec) {
+    std::ofstream(file) << options;
+    if (spec.command.empty()) spec.command = {"train", "data", "--config", file};
+    return reasons_for_another_table(spec);
+  };
+  EXPECT_THAT(reasons("{}", {}), ElementsAre());
+  EXPECT_THAT(reasons(R"({"max-time": 9, "precision": "auto"})", {}),
+              ElementsAre("--max-time", "--precision auto"));
+  EXPECT_THAT(reasons("{}", {.options = {.free = true}}), ElementsAre("--free"));
+  EXPECT_THAT(reasons("{}", {.command = {"./simulate", "--max-time", "9"}}), ElementsAre());
+  sweep::SweepSpec searched;
+  searched.space.add("precision", "32-true,auto");
+  searched.space.add("max-time", "5..10");
+  EXPECT_THAT(reasons("{}", searched), ElementsAre("--max-time", "--precision auto"));
+  std::filesystem::remove(file);
 }
 
 TEST(SweepInputs, RefuseWhatIsNotThere) {

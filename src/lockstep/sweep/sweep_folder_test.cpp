@@ -128,6 +128,25 @@ TEST_F(SweepFolder, ACommandThatIsNotUtf8IsRefused) {
   EXPECT_EQ(read_spec(paths_).command.size(), 5u);
 }
 
+// Unless the words of the command or the file of --config say how often.
+TEST_F(SweepFolder, ATrialIsValidatedAtTheFirstRung) {
+  SweepSpec spec{.command = {"train", "data", "--config", "options.json"},
+                 .working_folder = paths_.folder.string()};
+  spec.options.stop_rule = StopRule::asha;
+  spec.options.first_rung = 30;
+  const auto is_added = [&](const char* options) {
+    std::ofstream(paths_.folder / "options.json") << options;
+    const std::vector<std::string> words = command_of(paths_, spec, 0, {});
+    return std::find(words.begin(), words.end(), "--validate-every") != words.end();
+  };
+  EXPECT_TRUE(is_added(R"({"max-epochs": 2})"));
+  EXPECT_TRUE(is_added("[]"));
+  EXPECT_TRUE(is_added("{"));
+  EXPECT_FALSE(is_added(R"({"validate-every": 10})"));
+  spec.command = {"train", "data", "--validate-every=10"};
+  EXPECT_EQ(command_of(paths_, spec, 0, {}), spec.command);
+}
+
 TEST_F(SweepFolder, AResultIsFoundHoweverMuchOutputFollows) {
   make_folders(paths_.trial(0).parent_path());
   std::ofstream(paths_.output(0)) << "result 2\nresult 3\n" << std::string(6 << 20, 'a') << "\nend";

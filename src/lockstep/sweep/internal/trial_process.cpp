@@ -1,8 +1,10 @@
 #include "lockstep/sweep/internal/trial_process.h"
 
 #include <fcntl.h>
+#include <optional>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/json.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
@@ -19,11 +21,27 @@ std::string replaced(std::string word, const std::string& from, const std::strin
   return word;
 }
 
-bool is_given(const std::vector<std::string>& words, const std::string& option) {
-  for (const std::string& word : words) {
-    if (word == "--" + option || word.starts_with("--" + option + "=")) return true;
+// The last value of an option in the words of train; nothing if it is not there.
+std::optional<std::string> value_in(const std::vector<std::string>& words, const std::string& option) {
+  std::optional<std::string> value;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(option + "=")) value = words[i].substr(option.size() + 1);
+    if (words[i] == option) value = i + 1 < words.size() ? words[i + 1] : "";
   }
-  return false;
+  return value;
+}
+
+// By the words of train or by the file of its --config.
+bool is_given(const SweepSpec& spec, const std::vector<std::string>& words, const std::string& option) {
+  if (value_in(words, "--" + option)) return true;
+  const auto config = value_in(words, "--config");
+  if (!config) return false;
+  constexpr int64_t kMostConfigBytes = 1 << 20;
+  try {
+    return parse_json(read_file(fs::path(spec.working_folder) / *config, kMostConfigBytes)).contains(option);
+  } catch (const std::exception&) {  // train says what is wrong with the file
+    return false;
+  }
 }
 
 // Where the words of a program name a file with the trial's parameters.
@@ -116,7 +134,7 @@ std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& sp
   if (!spec.trains()) {
     const std::string file = parameters_file(paths, trial).string();
     for (std::string& word : words) word = replaced(word, kParametersPlace, file);
-  } else if (spec.options.stop_rule != StopRule::none && !is_given(words, "validate-every")) {
+  } else if (spec.options.stop_rule != StopRule::none && !is_given(spec, words, "validate-every")) {
     words.emplace_back("--validate-every");
     words.push_back(std::to_string(spec.options.first_rung));
   }
