@@ -4,6 +4,7 @@ sweep and of trials. Its best trial is trained again by the command that it prin
 
 import json
 import os
+import pty
 import shlex
 import shutil
 import signal
@@ -174,6 +175,28 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                                 (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
             lines_shown = runs.run("sweep", "show", output, *options).splitlines()
             self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
+
+    def press(self, keys, *words):
+        """Opens the live table, and presses the keys when it is there."""
+        view, screen = pty.fork()
+        if view == 0:
+            os.execv(runs.PROGRAM, runs.command("sweep", "watch", *words))
+        shown = b""
+        while b"q quit" not in shown:
+            shown += os.read(screen, 4096)
+        os.write(screen, keys + b"q")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(view, 0)[1]), 0)
+        os.close(screen)
+
+    def test_keys_act_on_the_trial_that_the_prompt_names(self):
+        """Also if another row is marked when the answer comes; without a row they do nothing."""
+        output = self.folder / "pressed"
+        runs.run("sweep", "--search", "grid", "--output", output, "--x", "1..3", "--", "echo", "result", "{x}")
+        self.press(b"nhello\x1b[B\r", output)
+        self.assertEqual([row.get("note") for row in table(output)], ["hello", None, None])
+        before = (output / "log.jsonl").read_text()
+        self.press(b"ry", output, "--filter", "state=failed")
+        self.assertEqual((output / "log.jsonl").read_text(), before)
 
     def test_a_switch_can_be_searched(self):
         output = self.folder / "switch"

@@ -154,13 +154,13 @@ class Watch {
         ask("filter: ", &Watch::filter, view_.rows.filter);
         break;
       case 'n':
-        ask("note of trial " + trial + ": ", &Watch::note, "");
+        ask_of_trial("note of trial " + trial + ": ", &Watch::note);
         break;
       case 's':
-        ask("end trial " + trial + " with the result that it has? (y) ", &Watch::stop, "");
+        ask_of_trial("end trial " + trial + " with the result that it has? (y) ", &Watch::stop);
         break;
       case 'r':
-        ask("forget trial " + trial + " and start it again? (y) ", &Watch::restart, "");
+        ask_of_trial("forget trial " + trial + " and start it again? (y) ", &Watch::restart);
         break;
       case 'S':
         ask("stop the sweep? its trials are saved (y) ", &Watch::stop_sweep, "");
@@ -174,6 +174,16 @@ class Watch {
     view_.prompt = std::move(prompt);
     view_.typed = std::move(typed);
     then_ = then;
+  }
+
+  // The marked row may be another one when the answer comes: rows that do not fit the filter any more go.
+  void ask_of_trial(std::string prompt, void (Watch::*then)()) {
+    asked_trial_ = view_.trial;
+    if (chosen_rows(table_, view_.rows).empty()) {
+      view_.message = "no trial is shown";
+    } else {
+      ask(std::move(prompt), then, "");
+    }
   }
 
   void type(char key) {
@@ -212,25 +222,25 @@ class Watch {
     }
   }
   void note() {
-    sweep::annotate(paths_, view_.trial, view_.typed);
+    sweep::annotate(paths_, asked_trial_, view_.typed);
     view_.message = "noted";
   }
   void stop() {
     if (!agrees()) return;
     const bool runs = std::any_of(table_.rows.begin(), table_.rows.end(), [&](const sweep::Row& row) {
-      return row.trial == view_.trial && row.state == sweep::TrialState::running;
+      return row.trial == asked_trial_ && row.state == sweep::TrialState::running;
     });
     if (!runs) {
-      view_.message = "trial " + std::to_string(view_.trial) + " is not running";
+      view_.message = "trial " + std::to_string(asked_trial_) + " is not running";
       return;
     }
-    sweep::ask_to_stop(paths_, view_.trial);
-    view_.message = "asked trial " + std::to_string(view_.trial) + " to end";
+    sweep::ask_to_stop(paths_, asked_trial_);
+    view_.message = "asked trial " + std::to_string(asked_trial_) + " to end";
   }
   void restart() {
     if (!agrees()) return;
-    sweep::restart_now_or_ask(paths_, view_.trial);
-    view_.message = "trial " + std::to_string(view_.trial) + " starts again" +
+    sweep::restart_now_or_ask(paths_, asked_trial_);
+    view_.message = "trial " + std::to_string(asked_trial_) + " starts again" +
                     (table_.is_going_on ? "" : " when the sweep is continued");
   }
   void stop_sweep() {
@@ -243,6 +253,7 @@ class Watch {
   sweep::Table table_{};
   SweepView view_{};
   void (Watch::*then_)() = nullptr;
+  int64_t asked_trial_ = -1;  // that the prompt names
   bool was_going_on_ = false;
   bool quits_ = false;
 };
