@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string_view>
+#include <tuple>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
@@ -73,6 +74,13 @@ bool fits(const sweep::Table& table, const Row& row, const std::string& word) {
   return number && (word[sign] == '<' ? *number < *limit : *number > *limit);
 }
 
+// Numbers by their value, before texts.
+auto sort_key(const std::string& text) {
+  const auto number = parse_number<double>(text);
+  const bool is_number = number && !std::isnan(*number);
+  return std::tuple(!is_number && !text.empty(), is_number ? *number : -HUGE_VAL, text);
+}
+
 }  // namespace
 
 // Four digits are enough to tell trials apart.
@@ -103,9 +111,7 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
     if (choice.sort == "state") return a->state < b->state;
     if (choice.sort == "note") return a->note > b->note;
     if (!by_parameter) return number_of(table, *a, choice.sort) < number_of(table, *b, choice.sort);
-    const std::string of_a = text_of(*a, choice.sort), of_b = text_of(*b, choice.sort);
-    const auto number_a = parse_number<double>(of_a), number_b = parse_number<double>(of_b);
-    return number_a && number_b ? *number_a < *number_b : of_a < of_b;
+    return sort_key(text_of(*a, choice.sort)) < sort_key(text_of(*b, choice.sort));
   });
   if (is_reversed) std::reverse(rows.begin(), rows.end());
   if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))

@@ -60,6 +60,17 @@ TEST(SweepScreen, ShowsAllKeysIn80Columns) {
   EXPECT_THAT(keys, HasSubstr("S stop sweep"));
 }
 
+// "10" is before "1a" and "1a" before "9" as texts, but 9 is before 10.
+TEST(SweepTable, SortsNumbersBeforeTexts) {
+  sweep::Table table = table_of(5);
+  table.spec.space.add("size", "10,1a,9,100");
+  const std::vector<std::string> sizes{"9", "1a", "10", "100"};
+  for (size_t i = 0; i < sizes.size(); ++i) table.rows[i].parameters.emplace_back("size", sizes[i]);
+  std::vector<std::string> sorted;
+  for (const sweep::Row* row : chosen_rows(table, {.sort = "size"})) sorted.push_back(text_of(*row, "size"));
+  EXPECT_THAT(sorted, testing::ElementsAre("", "9", "10", "100", "1a"));
+}
+
 TEST(SweepTable, SaysHowManyTrialsComeAndHowManyRowsAreLeftOut) {
   EXPECT_EQ(sweep_counts_text(table_of(3)), "3 of 20 trials: 3 ended");
   EXPECT_EQ(sweep_counts_text(table_of(20)), "20 trials: 20 ended");

@@ -34,7 +34,8 @@ class AskTell {
   /// What to train next; each question is asked once. Nothing if results must be told first, or if the search
   /// is over.
   std::optional<Question> ask();
-  /// Throws invalid_option for a question that was not asked or was answered before.
+  /// Throws invalid_option for a question that was not asked or was answered before, and for a state that is
+  /// no outcome; nothing has changed then.
   void tell(const Question& question, const Outcome& outcome);
   /// The trial was trained as far as was asked. Before total_steps it is paused then, and may be asked for
   /// again.

@@ -88,6 +88,9 @@ TEST(AskTell, RefusesWhatWasNotAsked) {
   EXPECT_THAT([&] { search.tell({.trial = 3}, 1); },
               ThrowsMessage<Error>(HasSubstr("trial 3 was not asked")));
   EXPECT_THAT([&] { return first.number("rte"); }, ThrowsMessage<Error>(HasSubstr("no parameter \"rte\"")));
+  for (const TrialState state : {TrialState::running, TrialState::early})
+    EXPECT_THAT([&] { search.tell(first, Outcome{.state = state, .value = 1}); },
+                ThrowsMessage<Error>(HasSubstr("trial 0 cannot be told as")));
   search.tell(first, std::nan(""));
   EXPECT_EQ(search.trials()[0].state, TrialState::failed);
   EXPECT_EQ(search.trials()[1].value, 1);  // told in turn

@@ -60,6 +60,7 @@ std::string in_words(const History& history) {
 }
 
 std::string end_in_words(const record::Event& event, const History& history) {
+  if (event.kind == "failed") return "failed: " + printable(first_line(record::text(event, "error")));
   const double accuracy = record::number(event, "accuracy");
   const std::string reason = record::text(event, "reason");
   std::string text =
@@ -154,7 +155,7 @@ void Trials::show(const std::string& name, const record::Event& event) {
   State& state = *state_;
   ShownTrial& trial = state.trial_named(name);
   trial.history.add(event);
-  if (event.kind == "end") return state.end(trial, event);
+  if (event.kind == "end" || event.kind == "failed") return state.end(trial, event);
   if (event.kind == "validation" && !state.terminal.interactive())
     state.terminal.print(state.head(trial).add(in_words(trial.history)));
   if (event.kind == "message" && record::text(event, "level") == "warning") {

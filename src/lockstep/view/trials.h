@@ -10,8 +10,9 @@
 namespace lockstep::view {
 
 /// On a terminal the running trials are a block of lines that is redrawn; when a trial ends, its line stays
-/// above the block. Elsewhere it prints a line for each validation and each end. One thread at a time. It
-/// never hides the cursor or changes the terminal, so an interrupted program need not restore anything.
+/// above the block, with its error if it has failed. Elsewhere it prints a line for each validation and each
+/// end. One thread at a time. It never hides the cursor or changes the terminal, so an interrupted program
+/// need not restore anything.
 class Trials {
  public:
   explicit Trials(std::FILE* out);

@@ -71,6 +71,21 @@ TEST_F(TrialsView, ATrialThatEndsLeavesItsLineAbove) {
   EXPECT_EQ(plain.find("first", plain.find("finished")), std::string::npos) << "it is not drawn again";
 }
 
+// The others go on.
+TEST_F(TrialsView, ATrialThatFailsLeavesItsErrorAbove) {
+  const auto show = [](std::FILE* out) {
+    Trials trials(out);
+    play(trials, {"first", "second"}, {.epochs = 2, .end = false});
+    trials.show("first", {.kind = "failed", .values = {{"error", "the loss is not a number\nmore"}}});
+  };
+  const std::string plain = without_escapes(test::on_terminal({100, 40}, show));
+  const size_t failed = plain.find("failed: the loss is not a number");
+  ASSERT_NE(failed, std::string::npos);
+  EXPECT_EQ(plain.find("first", failed), std::string::npos) << "it is not drawn again";
+  EXPECT_NE(plain.find("second", failed), std::string::npos);
+  EXPECT_THAT(test::in_file(show), HasSubstr("first   failed: the loss is not a number\n"));
+}
+
 TEST_F(TrialsView, MoreTrialsThanRowsAreCounted) {
   const std::string text = test::on_terminal({60, 8}, [](std::FILE* out) {
     Trials trials(out);
