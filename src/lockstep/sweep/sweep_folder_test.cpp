@@ -1,5 +1,6 @@
 #include "lockstep/sweep/sweep_folder.h"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -145,6 +146,27 @@ TEST_F(SweepFolder, ATrialIsValidatedAtTheFirstRung) {
   EXPECT_FALSE(is_added(R"({"validate-every": 10})"));
   spec.command = {"train", "data", "--validate-every=10"};
   EXPECT_EQ(command_of(paths_, spec, 0, {}), spec.command);
+}
+
+TEST_F(SweepFolder, AValueWithBracesIsNoPlace) {
+  SweepSpec spec{.command = {"./simulate", "{a}{b}", "--c={c}", "{d}"}};
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"a", "{b}"}, {"b", "{parameters}"}, {"c", "1"}, {"e", "2"}}),
+            (std::vector<std::string>{"./simulate", "{b}{parameters}", "--c=1", "{d}", "--e", "2"}));
+  spec.command.emplace_back("{parameters}");
+  const std::string file = fs::absolute(paths_.trial(0) / "parameters.json").string();
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"a", "1"}, {"e", "2"}}),
+            (std::vector<std::string>{"./simulate", "1{b}", "--c={c}", "{d}", file}));
+}
+
+// A shell has this status when a program that it has started was killed, which is not its result.
+TEST_F(SweepFolder, AProgramThatAShellSawKilledIsLost) {
+  const auto outcome = [&](int status) {
+    return result_of(paths_, program(""), {.end = {status << 8}}).outcome;
+  };
+  for (const int signal : {SIGKILL, SIGTERM}) EXPECT_FALSE(outcome(128 + signal)) << signal;
+  for (const int status : {1, 127, 128, 255}) EXPECT_EQ(outcome(status)->state, TrialState::failed) << status;
+  EXPECT_EQ(result_of(paths_, program(""), {.end = {137 << 8}}).lost,
+            "a program of the trial was killed by signal 9 (Killed)");
 }
 
 TEST_F(SweepFolder, AResultIsFoundHoweverMuchOutputFollows) {

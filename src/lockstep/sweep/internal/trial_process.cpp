@@ -1,7 +1,9 @@
 #include "lockstep/sweep/internal/trial_process.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <optional>
+#include <set>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
@@ -15,10 +17,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string replaced(std::string word, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = word.find(from, at)) != std::string::npos; at += to.size())
-    word.replace(at, from.size(), to);
-  return word;
+// The word with values in its places, {NAME}. Adds the names to `used`. The braces of a value are no place.
+std::string filled(const std::string& word, const Assignment& values, std::set<std::string>& used) {
+  std::string text;
+  for (size_t at = 0; at < word.size();) {
+    const auto value = std::find_if(values.begin(), values.end(), [&](const auto& one) {
+      return word.compare(at, one.first.size() + 2, "{" + one.first + "}") == 0;
+    });
+    if (value == values.end()) {
+      text += word[at++];
+    } else {
+      text += value->second;
+      at += value->first.size() + 2;
+      used.insert(value->first);
+    }
+  }
+  return text;
 }
 
 // The last value of an option in the words of train; nothing if it is not there.
@@ -44,11 +58,45 @@ bool is_given(const SweepSpec& spec, const std::vector<std::string>& words, cons
   }
 }
 
-// Where the words of a program name a file with the trial's parameters.
-constexpr const char* kParametersPlace = "{parameters}";
+// {parameters} in the words of a program is a file with the trial's parameters.
+constexpr const char* kParametersPlace = "parameters";
 
 fs::path parameters_file(const SweepPaths& paths, int64_t trial) {
   return fs::absolute(paths.trial(trial) / "parameters.json");
+}
+
+std::vector<std::string> program_command(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
+                                         const Assignment& parameters) {
+  Assignment values = parameters;
+  values.emplace_back(kParametersPlace, parameters_file(paths, trial).string());
+  std::set<std::string> used;
+  std::vector<std::string> words;
+  for (const std::string& word : spec.command) words.push_back(filled(word, values, used));
+  if (used.contains(kParametersPlace)) return words;
+  for (const auto& [name, value] : parameters) {
+    if (used.contains(name)) continue;
+    words.push_back("--" + name);
+    words.push_back(value);
+  }
+  return words;
+}
+
+std::vector<std::string> training_command(const SweepSpec& spec, const Assignment& parameters) {
+  std::vector<std::string> words = spec.command;
+  for (const auto& [name, value] : parameters) {
+    // A switch of train takes no second word.
+    if (value == "true" || value == "false") {
+      words.push_back("--" + name + "=" + value);
+    } else {
+      words.push_back("--" + name);
+      words.push_back(value);
+    }
+  }
+  if (spec.options.stop_rule != StopRule::none && !is_given(spec, words, "validate-every")) {
+    words.emplace_back("--validate-every");
+    words.push_back(std::to_string(spec.options.first_rung));
+  }
+  return words;
 }
 
 void add_training_words(const SweepPaths& paths, const TrialStart& trial, std::vector<std::string>& words) {
@@ -110,35 +158,7 @@ pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialSta
 
 std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
                                     const Assignment& parameters) {
-  std::vector<std::string> words = spec.command;
-  bool has_places = spec.trains();
-  for (const std::string& word : words)
-    has_places = has_places || word.find(kParametersPlace) != std::string::npos;
-  for (const auto& [name, value] : parameters) {
-    const std::string place = "{" + name + "}";
-    bool found = false;
-    for (std::string& word : words) {
-      if (spec.trains() || word.find(place) == std::string::npos) continue;
-      word = replaced(word, place, value);
-      found = true;
-    }
-    if (found || (has_places && !spec.trains())) continue;
-    // A switch of train takes no second word.
-    if (spec.trains() && (value == "true" || value == "false")) {
-      words.push_back("--" + name + "=" + value);
-    } else {
-      words.push_back("--" + name);
-      words.push_back(value);
-    }
-  }
-  if (!spec.trains()) {
-    const std::string file = parameters_file(paths, trial).string();
-    for (std::string& word : words) word = replaced(word, kParametersPlace, file);
-  } else if (spec.options.stop_rule != StopRule::none && !is_given(spec, words, "validate-every")) {
-    words.emplace_back("--validate-every");
-    words.push_back(std::to_string(spec.options.first_rung));
-  }
-  return words;
+  return spec.trains() ? training_command(spec, parameters) : program_command(paths, spec, trial, parameters);
 }
 
 }  // namespace lockstep::sweep

@@ -151,6 +151,12 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
     result.lost = "the trial " + launch::text_of_status(status);
     return result;
   }
+  // As a shell ends when what it has started was killed, for lack of memory or by a scheduler.
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    if (WEXITSTATUS(status) != launch::kSignalStatus + signal) continue;
+    result.lost = "a program of the trial " + launch::text_of_status(signal);
+    return result;
+  }
   const std::filesystem::path folder = paths.trial(segment.trial);
   record::RunSummary summary;
   if (record::holds_run(folder)) summary = record::summary_of(folder);
