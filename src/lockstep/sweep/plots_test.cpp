@@ -78,6 +78,15 @@ TEST(Importances, LeaveOutValuesThatTheParameterCannotHave) {
   }
 }
 
+TEST(ParallelCoordinates, AnEmptyTextIsAChoice) {
+  Table table;
+  table.spec.space = Space::from_json(parse_json(R"({"weights": ["", "file"]})"));
+  table.rows = {row_of(0, 0.9, {{"weights", ""}}), row_of(1, 0.5, {})};
+  const ParallelCoordinates plot = parallel_coordinates(table);
+  EXPECT_EQ(plot.lines[0].places[0], 0.25);
+  EXPECT_TRUE(std::isnan(plot.lines[1].places[0]));
+}
+
 TEST(Claims, TellADeathFromAnEnd) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "lockstep-claims";
   std::filesystem::remove_all(folder);

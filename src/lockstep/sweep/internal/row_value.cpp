@@ -8,8 +8,10 @@
 namespace lockstep::sweep {
 
 std::optional<double> value_of(const Parameter& parameter, const Row& row) {
-  const std::string text = text_of(row, parameter.name);
-  if (text.empty()) return std::nullopt;
+  const auto assigned = std::find_if(row.parameters.begin(), row.parameters.end(),
+                                     [&](const auto& one) { return one.first == parameter.name; });
+  if (assigned == row.parameters.end()) return std::nullopt;
+  const std::string& text = assigned->second;
   if (parameter.is_number()) {
     const auto number = parse_number<double>(text);
     const bool is_in_range = number && parameter.low <= *number && *number <= parameter.high;
