@@ -54,10 +54,10 @@ void AskTell::tell(const Question& question, const Outcome& outcome) {
   if (std::find(asked_.begin(), asked_.end(), segment) == asked_.end())
     throw Error(ErrorCode::invalid_option, trial + " was not asked for, or its result was told before");
   if (outcome.state == TrialState::running || outcome.state == TrialState::early)
-    throw Error(ErrorCode::invalid_option,
-                trial + " cannot be told as " +
-                    quote(enum_names(outcome.state)[static_cast<size_t>(outcome.state)]),
-                "tell what became of it: ended, waiting, stopped or failed");
+    throw Error(
+        ErrorCode::invalid_option,
+        trial + " cannot be told as " + quote(enum_names(outcome.state)[static_cast<size_t>(outcome.state)]),
+        "tell what became of it: ended, waiting, stopped or failed");
   if (is_free_) {
     search_.tell(segment, outcome);
     std::erase(asked_, segment);
