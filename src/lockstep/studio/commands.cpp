@@ -105,8 +105,8 @@ Json Commands::list() {
   return json;
 }
 
-std::string Commands::output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
-                                LongOutput long_output) {
+Said Commands::said_by(const std::vector<std::string>& words, std::chrono::seconds limit,
+                       LongOutput long_output) {
   launch::Pipe output = launch::make_pipe();
   launch::Pipe errors = launch::make_pipe();
   const pid_t process = launch::start_process({.program = program_.string(),
@@ -158,7 +158,7 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
   if (end.status && launch::exit_status(*end.status) != 0)
     throw Error(ErrorCode::invalid_option,
                 complaint.empty() ? launch::text_of_status(*end.status) : complaint);
-  return text;
+  return {std::move(text), std::move(complaint)};
 }
 
 }  // namespace lockstep::studio

@@ -34,7 +34,6 @@ constexpr int64_t kMostColumns = 10'000;
 constexpr auto kTableLimit = std::chrono::seconds(60);
 
 enum class Pace { quick, waits_for_command };
-
 struct Route {
   const char* method;
   const char* path;
@@ -230,6 +229,8 @@ Response post_shown(const Request& request, const Parts& parts) {
 
 Response get_jobs(const Request&, const Parts& parts) { return {.body = list_of_jobs(parts.commands)}; }
 
+Response get_all_jobs(const Request&, const Parts& parts) { return {.body = all_jobs(parts.commands)}; }
+
 Response get_job(const Request& request, const Parts& parts) {
   return {.body = about_job(request.value("job"), parts.commands)};
 }
@@ -336,6 +337,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"POST", "/api/plan", post_plan, Pace::waits_for_command},
     {"POST", "/api/data", post_data, Pace::waits_for_command},
     {"GET", "/api/jobs", get_jobs, Pace::waits_for_command},
+    {"GET", "/api/all-jobs", get_all_jobs, Pace::waits_for_command},
     {"GET", "/api/job", get_job, Pace::waits_for_command},
     {"GET", "/api/diary", get_diary, Pace::waits_for_command},
     {"GET", "/api/form", get_form},
