@@ -1,8 +1,11 @@
 // What Slurm's commands are told, and what is read from them; with stand-ins for the commands, so that it
 // runs where there is no Slurm. tests/cluster runs the real one.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -234,6 +237,25 @@ TEST_F(SlurmCommands, AControllerThatDoesNotAnswerIsNotAskedByEachLook) {
     }
   }
   EXPECT_EQ(calls("squeue"), 1U);
+}
+
+TEST_F(SlurmCommands, AStopDoesNotWaitForSqueueAndIsNoAnswerForOthers) {
+  program("squeue", "sleep 600\n");
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    while (calls("squeue") == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stop.request_stop();
+  });
+  const auto slurm = make_slurm({}, {});
+  slurm->set_stop(stop.get_token());
+  try {
+    slurm->states({"7"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  }
+  program("squeue", "echo '7|RUNNING|None|node1|one'\n");
+  EXPECT_EQ(make_slurm({}, {})->states({"7"})[0].phase, Phase::running);
 }
 
 TEST_F(SlurmCommands, AJobThatIsCancelledBetweenTwoAttemptsIsCancelled) {

@@ -50,7 +50,7 @@ void add_standing(const Standing& standing, JobView& view) {
 
 }  // namespace
 
-std::vector<std::string> add_standings(std::vector<JobView>& views) {
+std::vector<std::string> add_standings(std::vector<JobView>& views, const std::stop_token& stop) {
   std::map<std::string, std::vector<JobView*>> by_profile;
   for (JobView& view : views) {
     if (view.state && !is_over(*view.state) && view.scheduler != "local")
@@ -63,6 +63,7 @@ std::vector<std::string> add_standings(std::vector<JobView>& views) {
       for (const JobView* view : waiting)
         ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
       const auto scheduler = make_scheduler(read_profile(jobs::JobPaths{waiting.front()->folder}.profile()));
+      scheduler->set_stop(stop);
       const auto standings = scheduler->states(ids);
       for (size_t i = 0; i < waiting.size(); ++i) {
         standings[i].phase == Phase::unknown ? add_forgotten(ids[i], *waiting[i])
@@ -72,6 +73,7 @@ std::vector<std::string> add_standings(std::vector<JobView>& views) {
               "not submitted yet; if its client was killed: lockstep job requeue " + waiting[i]->id;
       }
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::cancelled) break;
       failures.push_back(profile + ": " + error.message());
     }
   }
