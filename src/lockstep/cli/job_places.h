@@ -27,8 +27,8 @@ void add_standings(std::vector<jobs::JobView>& views, Console& console, const st
 /// The job now, with what its scheduler knows.
 jobs::JobView job_now(const jobs::JobPaths& paths, Console& console);
 
-/// Looks at jobs again and again; a scheduler that stays out of reach is one warning. At a stop a look ends at
-/// once with what the job's folder tells.
+/// Looks at jobs again and again; a scheduler that stays out of reach is one warning. At a stop a look ends
+/// at once with what the job's folder tells.
 class JobWatch {
  public:
   explicit JobWatch(Console& console, std::stop_token stop = {})

@@ -110,8 +110,8 @@ struct RankProgram {
 /// SIGTERM, and two seconds later SIGKILL. When this process dies, its ranks die too, with all that stayed in
 /// their process groups. Signals: SIGINT, SIGTERM and SIGHUP are forwarded unless they are ignored. A second
 /// one kills all ranks, unless it comes within launch::kEcho; a second SIGHUP does not
-/// (launch::ignore_hangups). One call at a time, while a LauncherSignals exists that was made before all other
-/// threads.
+/// (launch::ignore_hangups). One call at a time, while a LauncherSignals exists that was made before all
+/// other threads.
 RanksEnd run_ranks(const RankProgram& program, const RankStarter& starter);
 
 }  // namespace lockstep::cli

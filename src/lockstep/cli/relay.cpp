@@ -326,10 +326,10 @@ std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, C
     if (end.status == 0) {
       lists.push_back({found, end.output});
     } else {
-      console.note("warning: the jobs of " + found.name + " are not shown: " +
-                   (end.out_of_time ? found.profile.login + " did not answer within 30 s"
-                                    : first_words(end.errors)) +
-                   "\n");
+      console.note(
+          "warning: the jobs of " + found.name + " are not shown: " +
+          (end.out_of_time ? found.profile.login + " did not answer within 30 s" : first_words(end.errors)) +
+          "\n");
     }
   }
   return lists;

@@ -15,9 +15,7 @@ constexpr double kHour = 3600;
 constexpr int64_t kMostRecord = int64_t{4} << 20;
 constexpr const char* kRecordFile = "cluster.json";
 
-bool is_open(const ClusterRecord& record) {
-  return !record.spells.empty() && record.spells.back().to <= 0;
-}
+bool is_open(const ClusterRecord& record) { return !record.spells.empty() && record.spells.back().to <= 0; }
 
 }  // namespace
 

@@ -42,9 +42,10 @@ struct WatchdogState {
 struct Sight {
   double now = 0;  ///< seconds since 1970
   std::string session{};
-  double progressed = 0;              ///< time of the latest progress in any run's log; 0: none
-  std::optional<int64_t> machines{};  ///< worker machines that are on; empty: not known, the last number counts
-  bool is_starting = false;           ///< a job waits for machines that are being started
+  double progressed = 0;  ///< time of the latest progress in any run's log; 0: none
+  std::optional<int64_t>
+      machines{};            ///< worker machines that are on; empty: not known, the last number counts
+  bool is_starting = false;  ///< a job waits for machines that are being started
 };
 
 struct Verdict {

@@ -1,6 +1,7 @@
 #include "lockstep/cluster/standings.h"
 
 #include <map>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/scheduler.h"
@@ -57,11 +58,21 @@ std::vector<std::string> add_standings(std::vector<JobView>& views, const std::s
       by_profile[view.profile].push_back(&view);
   }
   std::vector<std::string> failures;
-  for (const auto& [profile, waiting] : by_profile) {
+  for (auto& [profile, waiting] : by_profile) {
     try {
       std::vector<std::string> ids;
-      for (const JobView* view : waiting)
-        ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
+      // One damaged job does not hide the others.
+      std::erase_if(waiting, [&](const JobView* view) {
+        try {
+          ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
+          return false;
+        } catch (const Error& error) {
+          if (error.code() != ErrorCode::corrupt_data) throw;
+          failures.push_back("job " + view->id + ": " + error.message());
+          return true;
+        }
+      });
+      if (waiting.empty()) continue;
       const auto scheduler = make_scheduler(read_profile(jobs::JobPaths{waiting.front()->folder}.profile()));
       scheduler->set_stop(stop);
       const auto standings = scheduler->states(ids);

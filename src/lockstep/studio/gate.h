@@ -21,8 +21,8 @@ class Gate {
 
   /// The answer to a request that may not pass, or that logs in with ?token=. Nothing for one that may pass:
   /// it has the cookie, a Host that is this machine, and the Origin of our own pages, if any. What changes
-  /// something (POST) must have that Origin, and a body in JSON. A server that others reach has any address as
-  /// Host, since no name server chooses it, and the names of this machine.
+  /// something (POST) must have that Origin, and a body in JSON. A server that others reach has any address
+  /// as Host, since no name server chooses it, and the names of this machine.
   std::optional<Response> stop(const Request& request);
 
   /// What a user opens: http://127.0.0.1:8761/?token=...

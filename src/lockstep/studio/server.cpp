@@ -297,9 +297,7 @@ class Server::State {
 Server::Server(const std::string& address, uint16_t port) : state_(std::make_unique<State>(address, port)) {}
 Server::~Server() = default;
 uint16_t Server::port() const { return state_->port(); }
-void Server::start(Handler handler, IsSlow is_slow) {
-  state_->start(std::move(handler), std::move(is_slow));
-}
+void Server::start(Handler handler, IsSlow is_slow) { state_->start(std::move(handler), std::move(is_slow)); }
 void Server::stop() { state_->stop(); }
 
 }  // namespace lockstep::studio
