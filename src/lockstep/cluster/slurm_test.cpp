@@ -14,6 +14,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/cluster.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/nodes.h"
 #include "lockstep/cluster/standings.h"
@@ -257,6 +258,17 @@ TEST_F(SlurmCommands, AStopDoesNotWaitForSqueueAndIsNoAnswerForOthers) {
   }
   program("squeue", "echo '7|RUNNING|None|node1|one'\n");
   EXPECT_EQ(make_slurm({}, {})->states({"7"})[0].phase, Phase::running);
+}
+
+TEST_F(SlurmCommands, AStopDoesNotWaitForSinfo) {
+  program("sinfo", "sleep 600\n");
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    while (calls("sinfo") == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stop.request_stop();
+  });
+  const Cluster cluster({.name = "ours", .profile = {.scheduler = "slurm"}});
+  EXPECT_FALSE(cluster.wait({.stop = stop.get_token()}));
 }
 
 TEST_F(SlurmCommands, AJobThatIsCancelledBetweenTwoAttemptsIsCancelled) {
