@@ -118,6 +118,20 @@ class HarmedRank(runs.TestFolders, unittest.TestCase):
                 stopped.kill()
                 stopped.communicate()
 
+    def test_a_killed_launcher_leaves_nothing_of_ranks_that_are_shells(self):
+        output = self.folder / "shells"
+        output.mkdir()
+        launcher = subprocess.Popen(runs.command("run", "-n", RANKS, "sh", "-c", f"sleep 600 & echo $! >{output}/$RANK; wait"),
+                                    stdin=subprocess.DEVNULL)
+        files = [output / str(rank) for rank in range(RANKS)]
+        runs.wait_for(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files))
+        launcher.kill()
+        launcher.wait()
+        for file in files:
+            stat = pathlib.Path("/proc", file.read_text().strip(), "stat")
+            # Whoever adopts it may leave it a zombie.
+            runs.wait_for(lambda: not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+
     def test_a_stopped_rank(self):
         for rank, communicator in runs.some([(2, "shared"), (0, "gloo")], [(0, "shared"), (1, "gloo")]):
             with self.subTest(rank=rank, communicator=communicator):

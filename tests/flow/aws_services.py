@@ -72,6 +72,7 @@ try:
     elif words[0] == "update-cluster":
         with open(word("--cluster-configuration")) as file:
             config = yaml.safe_load(file)
+        time.sleep(float(os.environ.get("FAKE_PCLUSTER_SECONDS", "0")))
         cfn.update_stack(StackName=name, TemplateBody=template(config).replace(name, name), Tags=config["Tags"])
     elif words[0] == "delete-cluster":
         cfn.delete_stack(StackName=name)

@@ -108,6 +108,53 @@ class CloudFaults(Cloud):
         self.check(account.run("remove", "c1", "--yes"))
         self.assertEqual(account.left("c1"), [])
 
+    def rates(self):
+        """(dollars an hour, whether the spell goes on) of each spell."""
+        record = json.loads((self.account.folder / "state/lockstep/cloud/c1/cluster.json").read_text())
+        return [(spell["dollars_per_hour"], spell["to"] == 0) for spell in record["spells"]]
+
+    def test_each_time_costs_what_the_machines_of_it_cost(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        (small, _), = self.rates()
+        self.check(account.run("resize", "c1", "--workers", "16", "--yes"))
+        first, *_, (large, is_open) = self.rates()
+        self.assertEqual((first, is_open), ((small, False), True))
+        self.assertGreater(large, 1.9 * small)
+
+    def test_a_resize_that_was_interrupted_is_known(self):
+        """And ends as AWS says."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        (small, _), = self.rates()
+        with account.start("resize", "c1", "--workers", "16", "--yes",
+                           environment={"FAKE_PCLUSTER_SECONDS": "600"}) as process:
+            runs.wait_for(lambda: "update-cluster" in account.log.read_text())
+            process.kill()
+        self.assertEqual(self.listed()["state"], "running, resize to 16 workers begun")
+        self.assertGreater(self.rates()[-1][0], 1.9 * small)
+        self.assertIn("lockstep cloud wait c1", self.error_of(account.run("resize", "c1", "--workers", "4", "--yes")))
+        # AWS had not heard of it.
+        self.check(account.run("wait", "c1"))
+        self.assertEqual((self.listed()["state"], self.rates()[-1]), ("running", (small, True)))
+        # As a program leaves it that was killed while it waited for AWS.
+        file = account.folder / "state/lockstep/cloud/c1/cluster.json"
+        before = file.read_text()
+        self.check(account.run("resize", "c1", "--workers", "16", "--yes"))
+        large = self.rates()[-1][0]
+        file.write_text(json.dumps({**json.loads(before), "resize": {"workers": 16, "dollars_per_hour": large}}))
+        self.check(account.run("wait", "c1"))
+        self.assertEqual((self.listed()["state"], self.rates()[-1]), ("running", (large, True)))
+        self.assertIn("4 x g5.12xlarge", self.check(account.run("list")).stdout)
+
+    def test_a_resize_that_is_refused_changes_nothing(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        (small, _), = self.rates()
+        self.assertIn("refused update-cluster: busy", self.error_of(account.run(
+            "resize", "c1", "--workers", "16", "--yes", environment={"FAKE_PCLUSTER_ERROR": "busy"})))
+        self.assertEqual((self.listed()["state"], self.rates()[-1]), ("running", (small, True)))
+
 
 def load_tests(loader, _tests, _pattern):
     """Those of this file only: the class has those of Cloud too."""

@@ -76,6 +76,20 @@ class Watchdog(unittest.TestCase):
         subprocess.run(words, env=environment, check=True)
         self.assertIn("the budget is $10.00", self.stopped.read_text())
 
+    def test_the_budget_counts_while_slurm_does_not_answer(self):
+        tool(self.folder, "sinfo", 'printf "workers-dy-1 alloc\\nworkers-dy-2 alloc\\n"\n')
+        tool(self.folder, "squeue", "exit 0\n")
+        environment = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        words = [*map(str, self.words), "--slurm", "--idle", "0", "--budget", "10", "--machine-price", "5"]
+        subprocess.run(words, env=environment, check=True)
+        tool(self.folder, "sinfo", "echo Unable to contact slurm controller >&2; exit 1\n")
+        state = json.loads((self.folder / "state.json").read_text())
+        state["looked"] -= 3600
+        (self.folder / "state.json").write_text(json.dumps(state))
+        done = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
+        self.assertIn("warning: sinfo ended with status 1", done.stderr)
+        self.assertIn("the budget is $10.00", self.stopped.read_text())
+
     def test_a_stop_that_fails_is_tried_again(self):
         tool(self.folder, "stop-cluster", "echo not now >&2; exit 3\n")
         state = self.folder / "state.json"

@@ -72,6 +72,15 @@ class Clusters(browser.Studio, unittest.TestCase):
         self.answer_question("Make default")
         self.page.wait_for_selector("tr:has-text('local') >> text=the default")
 
+    def test_a_profile_that_cannot_be_read_is_there_with_the_reason(self):
+        self.profiles.mkdir(parents=True, exist_ok=True)
+        (self.profiles / "torn.json").write_text("{")
+        self.page.wait_for_selector("tr:has-text('torn') >> text=cannot read the profile")
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.press("Remove torn")
+        self.assertEqual(self.answer_question("Remove"), ["lockstep", "cluster", "remove", "torn"])
+        self.page.wait_for_selector("tr:has-text('torn')", state="detached")
+
     def test_a_profile_of_this_machine_stays_one(self):
         self.page.click("button:text-is('New profile…')")
         self.assertEqual(self.page.input_value("#form-scheduler") or self.page.get_attribute("#form-scheduler", "placeholder"), "slurm")

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """The queue in a real Chromium: jobs with their diaries live, cancelled and started again from the page."""
 
+import json
 import os
+import pathlib
+import tempfile
 import unittest
 
 import browser
@@ -12,6 +15,13 @@ class Jobs(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):
         os.environ["LOCKSTEP_JOBS"] = str(cls.folder / "jobs")
+        os.environ["XDG_CONFIG_HOME"] = str(cls.folder / "config")
+        programs = pathlib.Path(tempfile.mkdtemp(dir=cls.folder))
+        (programs / "ssh").write_text('#!/bin/sh\n[ -e "$0.off" ] && { echo "far is off" >&2; exit 255; }\n'
+                                      'for line; do :; done\nexec sh -c "$line"\n')
+        (programs / "ssh").chmod(0o755)
+        os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+        cls.far_is_off = programs / "ssh.off"
 
     @classmethod
     def tearDownClass(cls):
@@ -66,8 +76,26 @@ class Jobs(browser.Studio, unittest.TestCase):
         self.page.unroute("**/api/jobs")
         self.page.wait_for_selector(".problem", state="detached")
 
+    def test_jobs_behind_a_login_node(self):
+        profiles = self.folder / "config/lockstep/clusters"
+        profiles.mkdir(parents=True)
+        (profiles / "far.json").write_text(json.dumps({
+            "scheduler": "local", "login": "me@far", "program": str(runs.PROGRAM), "job-folder": str(self.folder / "far-jobs")}))
+        self.assertEqual(runs.run("batch", "--profile", "far", "--name", "away", "sh", "-c", "echo far; sleep 600").strip(), "job far:1")
+        self.browser.show(self.server, "/jobs", "tr:has-text('away') >> text=Running")
+        self.page.click("tr:has-text('away') a")
+        self.page.wait_for_selector("pre.diary:has-text('far')")
+        self.page.click("button:text-is('Cancel')")
+        self.assertEqual(self.page.inner_text("dialog .command code"), "lockstep job cancel far:1")
+        self.page.click("dialog button:text-is('Cancel the job')")
+        self.page.wait_for_selector("p >> text=Cancelled", timeout=60_000)
+        self.far_is_off.touch()
+        self.browser.show(self.server, "/jobs", ".problem:has-text('the jobs of far are not shown: far is off')")
+        (profiles / "far.json").unlink()
+        self.browser.complaints.clear()
+
     def test_only_numbers_of_jobs_reach_the_command_line(self):
-        for job in ("--help", "1;2", "../1", "", "ticks"):
+        for job in ("--help", "1;2", "../1", "", "ticks", ":1", "a/b:1", "-o:1", "far:", "far:1:2"):
             status = self.page.evaluate("job => fetch('/api/job?job=' + encodeURIComponent(job)).then(answer => answer.status)", job)
             self.assertEqual(status, 400, job)
         self.browser.complaints.clear()

@@ -213,7 +213,7 @@ const std::vector<Verb>& builtin_verbs() {
        .run = run_cloud_start},
       {.name = "cloud wait",
        .words = "NAME",
-       .summary = "wait for a cluster whose creation was begun",
+       .summary = "wait for a cluster whose creation or resize was begun",
        .details = "",
        .fields = no_fields,
        .run = run_cloud_wait},

@@ -199,7 +199,7 @@ std::string head_state(const std::vector<cloud::Machine>& machines) {
 
 // A stack is complete whether its machines are on or not, and the watchdog, or another machine of the user,
 // may have stopped or started them.
-std::string cloud_state_of(const Listed& one) {
+std::string phase_in_cloud(const Listed& one) {
   using cloud::ClusterPhase;
   const ClusterPhase phase = one.record.phase;
   const std::string known = enum_names(phase)[static_cast<size_t>(phase)];
@@ -209,6 +209,12 @@ std::string cloud_state_of(const Listed& one) {
   if (can_be_off && (head == "stopping" || head == "stopped")) return "stopped";
   if (!one.is_known) return lower(one.status.stack);
   return can_be_off && (head == "running" || head == "pending") ? "running" : known;
+}
+
+std::string cloud_state_of(const Listed& one) {
+  const int64_t workers = one.record.resize.workers;
+  return phase_in_cloud(one) +
+         (workers == 0 ? "" : ", resize to " + std::to_string(workers) + " workers begun");
 }
 
 Json json_of(const Listed& one, double now) {
@@ -308,18 +314,20 @@ int run_cloud_list(const Call& call, Console& console) {
   }
   std::vector<std::vector<std::string>> rows{
       {"name", "region", "machines", "state", "on now", "an hour", "cost at most"}};
+  bool is_resizing = false;
   for (const Listed& one : all) {
     const ClusterRecord& record = one.record;
+    is_resizing |= record.resize.workers > 0;
     rows.push_back({record.name, record.request.region,
                     one.is_known ? std::to_string(record.machines) + " x " + record.type : "made elsewhere",
                     cloud_state_of(one), machines_text(one.status.machines),
-                    one.is_known ? as_dollars(record.dollars_per_hour) : "-",
+                    one.is_known ? as_dollars(most_dollars_per_hour(record)) : "-",
                     one.is_known ? as_dollars(most_dollars(record, now)) : "-"});
   }
   console.print(in_columns_within(console.table_width(), rows, "lllllrr") +
                 "\ncost at most: all machines while it runs, the disks while it is stopped; machines without "
-                "jobs are off, "
-                "and cost less\n");
+                "jobs are off, and cost less\n" +
+                (is_resizing ? "lockstep cloud wait NAME waits for the end of a resize\n" : ""));
   return 0;
 }
 

@@ -54,7 +54,10 @@ std::string machines_text(const Profile& profile) {
 Json json_of(const NamedProfile& found) {
   Json json{{"name", found.name}, {"default", found.is_default}};
   if (!found.file.empty()) json["file"] = found.file.string();
-  json["profile"] = to_json(found.profile);
+  if (!found.damage.empty())
+    json["error"] = found.damage;
+  else
+    json["profile"] = to_json(found.profile);
   return json;
 }
 
@@ -104,11 +107,10 @@ std::vector<FieldInfo> cluster_import_fields() { return fields_of<ImportChoice>(
 std::vector<FieldInfo> cluster_discover_fields() { return fields_of<DiscoverChoice>(); }
 
 int run_cluster_list(const Call& call, Console& console) {
-  std::vector<NamedProfile> all = Profiles::of_user().list();
+  const std::vector<NamedProfile> all = Profiles::of_user().list();
   for (const NamedProfile& one : all) {
     if (!one.damage.empty()) console.note("warning: " + printable(one.damage) + "\n");
   }
-  std::erase_if(all, [](const NamedProfile& one) { return !one.damage.empty(); });
   if (settings_of<JsonOutput>(call).json) {
     Json list = Json::array();
     for (const NamedProfile& one : all) list.push_back(json_of(one));
@@ -116,9 +118,12 @@ int run_cluster_list(const Call& call, Console& console) {
     return 0;
   }
   std::vector<std::vector<std::string>> rows{{"", "name", "scheduler", "login", "machines", "file"}};
-  for (const NamedProfile& one : all)
-    rows.push_back({one.is_default ? "*" : "", one.name, one.profile.scheduler, one.profile.login,
-                    machines_text(one.profile), one.file.string()});
+  for (const NamedProfile& one : all) {
+    const bool is_damaged = !one.damage.empty();
+    rows.push_back({one.is_default ? "*" : "", printable(one.name), is_damaged ? "?" : one.profile.scheduler,
+                    one.profile.login, is_damaged ? "unreadable" : machines_text(one.profile),
+                    printable(one.file.string())});
+  }
   console.print(in_columns(rows, "llllll"));
   return 0;
 }

@@ -150,7 +150,7 @@ int run_job_wait(const Call& call, Console& console) {
   std::unique_lock lock(mutex);
   int status = 0;
   double woken = -kSecondsBetweenWakes;
-  JobWatch watch(console);
+  JobWatch watch(console, signals.token());
   for (const JobPaths& paths : all) {
     JobView view = watch.now(paths);
     while (!jobs::is_over(view)) {

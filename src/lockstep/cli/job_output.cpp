@@ -172,11 +172,12 @@ class FollowedRuns {
   std::optional<record::Follower> follower_;
 };
 
+// The signal that asked to end; 0: the job is over.
 int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
   launch::StopSignals signals("");
   int64_t attempt = 0;
   std::optional<Diary> diary;
-  JobWatch watch(console);
+  JobWatch watch(console, signals.token());
   const bool is_over = look_until_over(signals, [&] {
     const JobView view = watch.now(paths);
     if (view.attempt != attempt) {
@@ -190,8 +191,11 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
     if (diary) console.print(diary->read(!goes_on));
     return goes_on;
   });
-  return is_over || signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
+  return is_over ? 0 : signals.signal();
 }
+
+// Ctrl-C is how a command that follows ends.
+int status_after(int signal) { return signal == 0 || signal == SIGINT ? 0 : launch::kSignalStatus + signal; }
 
 // Copies a file or a folder with all in it; counts the files.
 int64_t copy_in(const fs::path& from, const fs::path& to, const std::vector<std::string>& without = {}) {
@@ -241,7 +245,7 @@ std::vector<FieldInfo> job_attach_fields() { return fields_of<AttachChoice>(); }
 int run_job_diary(const Call& call, Console& console) {
   const auto choice = settings_of<DiaryChoice>(call);
   const JobPaths paths = job_of(call, console);
-  if (choice.follow) return follow_diary(paths, choice.rank, console);
+  if (choice.follow) return status_after(follow_diary(paths, choice.rank, console));
   const int64_t newest = jobs::newest_attempt(paths), attempt = choice.attempt > 0 ? choice.attempt : newest;
   if (attempt > newest)
     throw Error(ErrorCode::not_found,
@@ -290,7 +294,7 @@ Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Cons
   FollowedRuns runs(run_folder, options.plot, console);
   JobView view;
   std::string said;
-  JobWatch watch(console);
+  JobWatch watch(console, signals.token());
   const bool is_over = look_until_over(signals, [&] {
     view = watch.now(paths);
     const bool goes_on = !jobs::is_over(view);
@@ -317,13 +321,15 @@ int run_job_attach(const Call& call, Console& console) {
                        .notice = "detached; the job goes on: lockstep job attach " + jobs::shown_id(paths)},
                       console);
     if (end.over) return end.over->state == JobState::ended ? 0 : 1;
-    return end.signal == SIGINT ? 0 : launch::kSignalStatus + end.signal;
+    return status_after(end.signal);
   }
-  const int status = follow_diary(paths, -1, console);
+  if (const int signal = follow_diary(paths, -1, console); signal != 0) {
+    console.note("detached; the job goes on: lockstep job attach " + view.id + "\n");
+    return status_after(signal);
+  }
   const JobView now = job_now(paths, console);
-  console.note(jobs::is_over(now) ? closing_words(now)
-                                  : "detached; the job goes on: lockstep job attach " + now.id + "\n");
-  return status != 0 || !jobs::is_over(now) || now.state == JobState::ended ? status : 1;
+  console.note(closing_words(now));
+  return now.state == JobState::ended ? 0 : 1;
 }
 
 int run_job_put(const Call& call, Console&) {

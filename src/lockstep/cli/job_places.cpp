@@ -44,8 +44,8 @@ void look_at_local_queue(const fs::path& root, Console& console) {
   }
 }
 
-void add_standings(std::vector<JobView>& views, Console& console) {
-  for (const std::string& failure : cluster::add_standings(views))
+void add_standings(std::vector<JobView>& views, Console& console, const std::stop_token& stop) {
+  for (const std::string& failure : cluster::add_standings(views, stop))
     console.note("warning: " + printable(failure) + "\n");
 }
 
@@ -53,7 +53,7 @@ JobView job_now(const JobPaths& paths, Console& console) { return JobWatch(conso
 
 JobView JobWatch::now(const JobPaths& paths) {
   std::vector<JobView> views{jobs::view_of(paths)};
-  const std::vector<std::string> failures = cluster::add_standings(views);
+  const std::vector<std::string> failures = cluster::add_standings(views, stop_);
   const std::string failure = failures.empty() ? "" : failures.front();
   if (!failure.empty() && failure != said_) console_.note("warning: " + printable(failure) + "\n");
   said_ = failure;

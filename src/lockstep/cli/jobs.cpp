@@ -99,11 +99,12 @@ std::string count_of_jobs(const JobRows& rows) {
   return count_line(rows.views.size(), rows.total, "job", join(parts, ", "));
 }
 
-JobRows read_jobs(const std::filesystem::path& root, const JobsChoice& choice, Console& console) {
+JobRows read_jobs(const std::filesystem::path& root, const JobsChoice& choice, Console& console,
+                  const std::stop_token& stop = {}) {
   if (!std::filesystem::is_directory(root)) return {};
   look_at_local_queue(root, console);
   std::vector<JobView> views = jobs::list_jobs(root);
-  add_standings(views, console);
+  add_standings(views, console, stop);
   std::erase_if(
       views, [&](const JobView& view) { return !choice.state.empty() && state_word(view) != choice.state; });
   const size_t total = keep_last(views, choice.limit);
@@ -117,11 +118,11 @@ std::string jobs_text(const JobRows& rows, int width) {
 
 // Those behind login nodes, as a list there prints them.
 std::vector<RelayedJobs> read_relayed(const JobsChoice& choice, std::vector<std::string> options,
-                                      Console& console) {
+                                      Console& console, const std::stop_token& stop = {}) {
   if (choice.here) return {};
   if (!choice.state.empty()) options.push_back("--state=" + choice.state);
   if (choice.limit > 0) options.push_back("--limit=" + std::to_string(choice.limit));
-  return relayed_jobs(options, console);
+  return relayed_jobs(options, console, stop);
 }
 
 // Those of this machine, and those behind login nodes.
@@ -170,10 +171,12 @@ int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Cons
   std::optional<std::chrono::steady_clock::time_point> asked;
   while (!signals.token().stop_requested()) {
     if (const auto now = std::chrono::steady_clock::now(); !asked || now - *asked > kRelayedInterval) {
-      relayed = read_relayed(choice, {}, console);
+      relayed = read_relayed(choice, {}, console, signals.token());
       asked = now;
     }
-    const std::string text = all_jobs_text(read_jobs(root, choice, console), relayed, console.table_width());
+    const JobRows here = read_jobs(root, choice, console, signals.token());
+    if (signals.token().stop_requested()) break;
+    const std::string text = all_jobs_text(here, relayed, console.table_width());
     console.print(console.is_terminal() ? "\033[H\033[2J" + text : text + "\n");
     never.wait_for(lock, signals.token(), kJobsInterval, [] { return false; });
   }

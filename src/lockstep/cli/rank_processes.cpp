@@ -21,6 +21,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/launch/group_watch.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
@@ -195,6 +196,9 @@ class Ranks {
     if (signals_ < 0) throw errno_error(errno, "watch", "signals");
     for (int64_t rank = 0; rank < program.ranks; ++rank)
       ranks_.push_back(start_rank(program, program.first + rank, starter.orders >= 0));
+    std::vector<pid_t> processes;
+    for (const RankProcess& rank : ranks_) processes.push_back(rank.process);
+    watch_.emplace(std::move(processes));
   }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -288,6 +292,7 @@ class Ranks {
       if (!end) continue;
       launch::signal_group(rank.process, SIGKILL);  // processes that it started and left behind
       const pid_t process = std::exchange(rank.process, -1);
+      watch_->forget(process);
       if (end->status.value_or(0) != 0) note_failure(rank, process, *end->status);
       if (living() == 0) all_ended_ = Clock::now();
     }
@@ -329,6 +334,7 @@ class Ranks {
   const RankStarter& starter_;
   int signals_ = -1;
   std::vector<RankProcess> ranks_;
+  std::optional<launch::GroupWatch> watch_;
   RanksEnd end_;
   std::optional<Clock::time_point> deadline_;  // since the first failure
   Clock::time_point all_ended_, first_signal_;

@@ -107,10 +107,11 @@ struct RankProgram {
 /// file of `tee` cannot be created; a log file that cannot be written later is reported once and closed. If
 /// standard output cannot be written, the ranks continue, and the exception of `print` is thrown at the end
 /// unless a rank failed. Failure: when one rank fails, the others have one second to end. They then get
-/// SIGTERM, and two seconds later SIGKILL. When this process dies, its ranks die too. Signals: SIGINT,
-/// SIGTERM and SIGHUP are forwarded unless they are ignored. A second one kills all ranks, unless it comes
-/// within launch::kEcho; a second SIGHUP does not (launch::ignore_hangups). One call at a time, while a
-/// LauncherSignals exists that was made before all other threads.
+/// SIGTERM, and two seconds later SIGKILL. When this process dies, its ranks die too, with all that stayed in
+/// their process groups. Signals: SIGINT, SIGTERM and SIGHUP are forwarded unless they are ignored. A second
+/// one kills all ranks, unless it comes within launch::kEcho; a second SIGHUP does not
+/// (launch::ignore_hangups). One call at a time, while a LauncherSignals exists that was made before all
+/// other threads.
 RanksEnd run_ranks(const RankProgram& program, const RankStarter& starter);
 
 }  // namespace lockstep::cli

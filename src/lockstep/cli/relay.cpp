@@ -303,7 +303,8 @@ bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::v
   return sent == 0 && taken == 0;
 }
 
-std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console) {
+std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console,
+                                      const std::stop_token& stop) {
   std::vector<RelayedJobs> lists;
   for (const NamedProfile& found : Profiles::of_user().list()) {
     if (!found.damage.empty()) console.note("warning: " + printable(found.damage) + "\n");
@@ -312,15 +313,23 @@ std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, C
     std::vector<std::string> words = program_there(found, {"jobs", "--here"});
     words.insert(words.begin() + 1, "COLUMNS=" + std::to_string(console.table_width()));
     words.insert(words.end(), options.begin(), options.end());
-    const cluster::CommandEnd end = cluster::run_command(
-        cluster::ssh_words(
-            {.login = found.profile.login, .words = words, .host_key = found.profile.host_key}),
-        {.limit = std::chrono::seconds(30)});
+    cluster::CommandEnd end;
+    try {
+      end = cluster::run_command(
+          cluster::ssh_words(
+              {.login = found.profile.login, .words = words, .host_key = found.profile.host_key}),
+          {.limit = std::chrono::seconds(30), .stop = stop});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::cancelled) throw;
+      break;
+    }
     if (end.status == 0) {
       lists.push_back({found, end.output});
     } else {
-      console.note("warning: the jobs of " + found.name + " are not shown: " + first_words(end.errors) +
-                   "\n");
+      console.note(
+          "warning: the jobs of " + found.name + " are not shown: " +
+          (end.out_of_time ? found.profile.login + " did not answer within 30 s" : first_words(end.errors)) +
+          "\n");
     }
   }
   return lists;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct RelayedJobs {
 };
 
 /// `lockstep jobs` with these options on the login node of each profile that has one. A login node that does
-/// not answer is a warning. Takes as long as these need to answer.
-std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console);
+/// not answer is a warning. Takes as long as these need to answer; at a stop it returns what it has.
+std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console,
+                                      const std::stop_token& stop = {});
 
 /// A job of a profile with a login node.
 struct RelayedJob {

@@ -182,7 +182,10 @@ Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wante
     if (!stack.empty()) check_owner(state, record, records_.folder_of(record.name));
     if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
     // After an update that failed the cluster is as before.
-    if (stack.empty() || (is_over(stack) && stack != "UPDATE_ROLLBACK_COMPLETE")) {
+    if (stack == "UPDATE_ROLLBACK_COMPLETE") {
+      set_resize(record, {}, now_seconds());
+      records_.save(record);
+    } else if (is_over(stack)) {
       record.phase = ClusterPhase::failed;
       records_.save(record);
     }
@@ -193,16 +196,6 @@ Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wante
     pause(watch, "the cluster " + quote(record.name),
           "it goes on in AWS: lockstep cloud wait " + record.name);
   }
-}
-
-ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
-  ClusterRecord record = records_.find(name);
-  const ClusterPlan planned = plan(record.request);
-  const Json state = wait_for_stack(record, "CREATE_COMPLETE", watch);
-  write_profile(record, planned, state["machines"]);
-  record.phase = ClusterPhase::running;
-  records_.save(record);
-  return record;
 }
 
 void AwsProvider::write_profile(const ClusterRecord& record, const ClusterPlan& planned,
@@ -295,23 +288,6 @@ ClusterRecord AwsProvider::stop(const std::string& name, const Watch& watch) {
   bridge_.ask("power", region, {{"name", name}, {"on", false}});
   set_running(record, false, now_seconds());
   record.phase = ClusterPhase::stopped;
-  records_.save(record);
-  return record;
-}
-
-ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, const Watch& watch) {
-  ClusterRecord record = records_.find(name);
-  record.request.workers = workers;
-  const ClusterPlan planned = plan(record.request);
-  cluster::Profiles::of_user().check_not_hidden(name);
-  record.machines = planned.machines;
-  record.dollars_per_hour = planned.dollars_per_hour;
-  watch.show({"changing"});
-  bridge_.parallel_cluster(
-      {"update-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
-      record.request.region);
-  const Json state = wait_for_stack(record, "UPDATE_COMPLETE", watch);
-  write_profile(record, planned, state["machines"]);
   records_.save(record);
   return record;
 }

@@ -26,6 +26,8 @@ class AwsProvider : public Provider {
   void put_files(const ClusterRecord& record);
   std::filesystem::path write_config(const ClusterRecord& record);
   Json wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch);
+  ClusterRecord complete(const std::string& name, const Json& state);
+  void forget_refused_resize(ClusterRecord record);
   void write_profile(const ClusterRecord& record, const ClusterPlan& planned, const Json& machines);
   std::string host_key(const std::string& name, const std::string& region) const;
   void remove_stack(const ClusterRecord& record, const std::string& region, const Watch& watch);

@@ -15,20 +15,35 @@ constexpr double kHour = 3600;
 constexpr int64_t kMostRecord = int64_t{4} << 20;
 constexpr const char* kRecordFile = "cluster.json";
 
+bool is_open(const ClusterRecord& record) { return !record.spells.empty() && record.spells.back().to <= 0; }
+
 }  // namespace
 
 double most_dollars(const ClusterRecord& record, double now) {
-  double running = 0;
-  for (const Spell& spell : record.spells)
-    running += std::max(0.0, (spell.to > 0 ? spell.to : now) - spell.from);
+  double running = 0, dollars = 0;
+  for (const Spell& spell : record.spells) {
+    const double lasted = std::max(0.0, (spell.to > 0 ? spell.to : now) - spell.from);
+    running += lasted;
+    dollars += lasted * spell.dollars_per_hour;
+  }
   const double there = std::max(running, now - record.created);
-  return (running * record.dollars_per_hour + (there - running) * record.dollars_per_hour_stopped) / kHour;
+  return (dollars + (there - running) * record.dollars_per_hour_stopped) / kHour;
+}
+
+double most_dollars_per_hour(const ClusterRecord& record) {
+  return std::max(record.dollars_per_hour, record.resize.dollars_per_hour);
 }
 
 void set_running(ClusterRecord& record, bool running, double now) {
-  const bool is_open = !record.spells.empty() && record.spells.back().to <= 0;
-  if (running && !is_open) record.spells.push_back({now, 0});
-  if (!running && is_open) record.spells.back().to = now;
+  if (running && !is_open(record)) record.spells.push_back({now, 0, most_dollars_per_hour(record)});
+  if (!running && is_open(record)) record.spells.back().to = now;
+}
+
+void set_resize(ClusterRecord& record, const Resize& resize, double now) {
+  const bool goes_on = is_open(record);
+  set_running(record, false, now);
+  record.resize = resize;
+  set_running(record, goes_on, now);
 }
 
 ClusterRecords ClusterRecords::of_user() {

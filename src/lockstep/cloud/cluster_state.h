@@ -17,13 +17,25 @@ constexpr std::array<const char*, 5> enum_names(ClusterPhase) {
   return {"creating", "running", "stopped", "failed", "removing"};
 }
 
-/// A time in which the cluster could run machines.
+/// A time in which the cluster could run machines, at one rate.
 struct Spell {
-  double from = 0;  ///< seconds since 1970
-  double to = 0;    ///< 0: it goes on
+  double from = 0;              ///< seconds since 1970
+  double to = 0;                ///< 0: it goes on
+  double dollars_per_hour = 0;  ///< with all machines on
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("from", self.from);
     field("to", self.to);
+    field("dollars_per_hour", self.dollars_per_hour);
+  };
+};
+
+/// A change of the number of workers that was begun, and of which this machine does not know the end.
+struct Resize {
+  int64_t workers = 0;          ///< as the user asked; 0: none was begun
+  double dollars_per_hour = 0;  ///< with all machines of the changed cluster on
+  static constexpr auto describe = [](auto& self, auto&& field) {
+    field("workers", self.workers);
+    field("dollars_per_hour", self.dollars_per_hour);
   };
 };
 
@@ -41,6 +53,7 @@ struct ClusterRecord {
   double dollars_per_hour = 0;          ///< with all machines on
   double dollars_per_hour_stopped = 0;  ///< disks
   std::vector<Spell> spells{};
+  Resize resize{};
   ClusterRequest request{};
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("name", self.name);
@@ -56,6 +69,7 @@ struct ClusterRecord {
     field("dollars_per_hour", self.dollars_per_hour);
     field("dollars_per_hour_stopped", self.dollars_per_hour_stopped);
     field("spells", self.spells);
+    field("resize", self.resize);
     field("request", self.request);
   };
 };
@@ -63,8 +77,15 @@ struct ClusterRecord {
 /// What the cluster has cost at most until `now`: all its machines in its spells, its disks at other times.
 double most_dollars(const ClusterRecord& record, double now);
 
+/// What an hour costs at most with all machines on: during a resize, of the smaller and the larger cluster
+/// the one that costs more.
+double most_dollars_per_hour(const ClusterRecord& record);
+
 /// Begins or ends a spell.
 void set_running(ClusterRecord& record, bool running, double now);
+
+/// Begins (workers above 0) or ends a resize. A spell that is open goes on at the rate that holds from `now`.
+void set_resize(ClusterRecord& record, const Resize& resize, double now);
 
 class ClusterRecords {
  public:

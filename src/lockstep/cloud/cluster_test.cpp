@@ -151,6 +151,28 @@ TEST(Records, CostIsThatOfAllMachinesWhileItRunsAndOfDisksElse) {
   EXPECT_DOUBLE_EQ(most_dollars(record, 4 * 3600), 40 + 2 * 0.5);
 }
 
+TEST(Records, EachTimeCostsAtItsOwnRate) {
+  ClusterRecord record{.name = "c1"};
+  record.created = 0;
+  record.dollars_per_hour = 20;
+  record.dollars_per_hour_stopped = 0.5;
+  set_running(record, true, 0);
+  // Nobody knows which machines are there while a resize goes on: the larger number counts.
+  set_resize(record, {.workers = 16, .dollars_per_hour = 40}, 3600);
+  EXPECT_EQ(most_dollars_per_hour(record), 40);
+  EXPECT_DOUBLE_EQ(most_dollars(record, 2 * 3600), 20 + 40);
+  record.dollars_per_hour = 40;
+  set_resize(record, {}, 2 * 3600);
+  set_resize(record, {.workers = 4, .dollars_per_hour = 10}, 3 * 3600);
+  EXPECT_DOUBLE_EQ(most_dollars(record, 4 * 3600), 20 + 40 + 40 + 40);
+  record.dollars_per_hour = 10;
+  set_resize(record, {}, 4 * 3600);
+  EXPECT_DOUBLE_EQ(most_dollars(record, 5 * 3600), 20 + 40 + 40 + 40 + 10);
+  set_running(record, false, 5 * 3600);
+  set_resize(record, {.workers = 8, .dollars_per_hour = 20}, 6 * 3600);
+  EXPECT_DOUBLE_EQ(most_dollars(record, 7 * 3600), 150 + 2 * 0.5);
+}
+
 TEST(Kubernetes, OnlyPrints) {
   KubernetesProvider provider;
   EXPECT_THAT(refusal_of([&] { provider.create("a", {}, {}); }), HasSubstr("only prints manifests"));

@@ -189,6 +189,9 @@ void add_notes(ClusterPlan& plan, const PlanRequest& request, const Price& price
 
 ClusterPlan make_plan(const PlanRequest& request, const PriceTable& table) {
   check_values(request);
+  if (request.hours > 0 && !request.forecast.empty())
+    throw Error(ErrorCode::invalid_option, "--hours and --forecast both say how long the training takes",
+                "leave one of them out");
   std::optional<ForecastFile> forecast;
   if (!request.forecast.empty()) forecast = read_forecast(request.forecast);
   if (request.fsx_gb != 0 && request.fsx_gb != 1200 && request.fsx_gb % 2400 != 0)

@@ -33,7 +33,8 @@ struct PlanRequest {
           "number of workers: one for each GPU, or one for each core of machines without GPUs; 0: all of one "
           "machine of --type, or 8",
           also("workers", between(0, 4096)));
-    field("hours", self.hours, "hours that the training takes on these machines; 0: the forecast's, or 1",
+    field("hours", self.hours,
+          "hours that the training takes on these machines; 0: those of --forecast, or 1",
           between(0, 10'000));
     field("forecast", self.forecast,
           "file that lockstep plan FOLDER --forecast 1,2,4 --json wrote; it gives the hours for each number "

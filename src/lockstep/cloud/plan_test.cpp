@@ -192,6 +192,7 @@ TEST(Plan, RefusesWhatCannotBe) {
   EXPECT_THAT(of({.fsx_gb = 1000}), HasSubstr("--fsx-gb"));
   EXPECT_THAT(of({.hours = -1}), HasSubstr("hours"));
   EXPECT_THAT(of({.forecast = "/no/such/file"}), HasSubstr("/no/such/file"));
+  EXPECT_THAT(of({.hours = 2, .forecast = "plan.json"}), HasSubstr("--hours and --forecast both"));
 }
 
 TEST(Prices, ADamagedFileIsNamedWithLineAndColumn) {
@@ -206,6 +207,8 @@ TEST(Prices, ADamagedFileIsNamedWithLineAndColumn) {
   EXPECT_THAT(of(header + "a,b,nan,8,16,,,,\n"), HasSubstr("nan"));
   EXPECT_THAT(of(header + "a,b,1e300,8,16,,,,\n"), HasSubstr("1e300"));
   EXPECT_THAT(of(header + "a,b\n"), HasSubstr("2 cells, not 9"));
+  EXPECT_THAT(of("gpu_name,gpu_name," + header + "a,b,1,8,16,,,,,\n"),
+              HasSubstr("names the column \"gpu_name\" twice"));
   EXPECT_THAT(of("type,price\n"), HasSubstr("no column instance_type"));
   EXPECT_THAT(of(header), HasSubstr("no prices"));
   EXPECT_THAT(of(""), HasSubstr("no column"));

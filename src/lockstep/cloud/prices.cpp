@@ -51,7 +51,11 @@ constexpr std::array<const char*, 9> kColumns{
 
 std::map<std::string, size_t> columns_of(const std::vector<std::string>& header, const std::string& name) {
   std::map<std::string, size_t> columns;
-  for (size_t i = 0; i < header.size(); ++i) columns[header[i]] = i;
+  for (size_t i = 0; i < header.size(); ++i) {
+    if (!columns.emplace(header[i], i).second)
+      throw Error(ErrorCode::corrupt_data, name + " names the column " + quote(header[i]) + " twice",
+                  "remove one of the two columns");
+  }
   for (const char* column : kColumns) {
     if (!columns.contains(column))
       throw Error(ErrorCode::corrupt_data, name + " has no column " + column,

@@ -62,7 +62,7 @@ class Provider {
   /// Makes a cluster, waits until it can be used, and writes its profile.
   virtual ClusterRecord create(const std::string& name, const ClusterRequest& request,
                                const Watch& watch) = 0;
-  /// Waits for a cluster whose creation was begun, and writes its profile.
+  /// Waits for a cluster whose creation or resize was begun, and writes its profile.
   virtual ClusterRecord wait(const std::string& name, const Watch& watch) = 0;
   /// Clusters of this region that bear Lockstep's tag.
   virtual std::vector<ClusterStatus> list(const std::string& region) = 0;
@@ -70,6 +70,7 @@ class Provider {
   virtual void adopt(const std::string& name, const std::string& region) = 0;
   virtual ClusterRecord start(const std::string& name, const Watch& watch) = 0;
   virtual ClusterRecord stop(const std::string& name, const Watch& watch) = 0;
+  /// Throws invalid_option if another resize was begun whose end is not known.
   virtual ClusterRecord resize(const std::string& name, int64_t workers, const Watch& watch) = 0;
   /// Removes the cluster and everything that bears its tag, and proves that nothing is left. region: for a
   /// cluster of which this machine has no record. Throws cluster with the names of what is left.

@@ -5,6 +5,8 @@
 namespace lockstep::cloud {
 namespace {
 
+constexpr const char* kRemoval = "lockstep cloud remove ";
+
 struct Failure {
   std::string text;
   std::string hint;
@@ -25,7 +27,7 @@ Failure failure_of(const Json& state, const ClusterRecord& record) {
   const std::string text = text_of(state);
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
   const std::string& region = record.request.region;
-  const std::string removal = "lockstep cloud remove " + record.name + " removes what was made";
+  const std::string removal = kRemoval + record.name + " removes what was made";
   if (cause_of(state).value("bootstrap", false)) return {"a machine could not be set up", removal};
   if (has("InsufficientInstanceCapacity") || has("InsufficientReservedInstanceCapacity"))
     return {"AWS has no such machines free in " + region + " now", "try another --region, --type, or later"};
@@ -49,10 +51,15 @@ Error error_with_line(const std::string& text, const std::string& hint, const Js
 }  // namespace
 
 Error creation_error(const Json& state, const ClusterRecord& record) {
-  const Failure failure = failure_of(state, record);
-  return error_with_line(
-      "the cluster " + quote(record.name) + " failed (" + state.value("stack", "") + "): " + failure.text,
-      failure.hint, state);
+  Failure failure = failure_of(state, record);
+  const std::string stack = state.value("stack", "");
+  const bool is_as_before = stack == "UPDATE_ROLLBACK_COMPLETE";
+  if (is_as_before && failure.hint.starts_with(kRemoval))
+    failure.hint = "lockstep cloud resize " + record.name + " tries again";
+  return error_with_line("the cluster " + quote(record.name) +
+                             (is_as_before ? " was not changed (" : " failed (") + stack +
+                             "): " + failure.text,
+                         failure.hint, state);
 }
 
 Error removal_error(const Json& state, const std::string& name) {

@@ -90,8 +90,9 @@ Verdict look(const WatchdogLimits& limits, const Sight& sight, WatchdogState& st
   if (state.session != sight.session)
     state = {.session = sight.session, .started = sight.now, .looked = sight.now, .progressed = sight.now};
   const double passed = std::max(0.0, sight.now - state.looked);
+  state.machines = sight.machines.value_or(state.machines);
   state.spent += passed / kSecondsPerHour *
-                 (limits.head_price + static_cast<double>(sight.machines) * limits.machine_price);
+                 (limits.head_price + static_cast<double>(state.machines) * limits.machine_price);
   state.looked = sight.now;
   state.progressed = std::max(state.progressed, std::min(sight.progressed, sight.now));
   if (limits.budget > 0 && state.spent >= limits.budget)
@@ -122,13 +123,14 @@ double latest_progress(const std::vector<fs::path>& folders, double now) {
 
 void look_at_slurm(Sight& sight) {
   // A suffix says that a machine is off (~), being turned off (%) or on (#); the last one costs already.
-  sight.machines = 0;
+  int64_t machines = 0;
   for (const std::string& line : split(slurm({"sinfo", "-h", "-N", "-o", "%N %t"}), '\n')) {
     const std::vector<std::string> words = split(line, ' ');
     if (words.size() < 2 || words[1].empty()) continue;
     const bool is_off = words[1].ends_with('~') || words[1].starts_with("down");
-    if (!is_off) ++sight.machines;
+    if (!is_off) ++machines;
   }
+  sight.machines = machines;
   sight.is_starting = !slurm({"squeue", "-h", "-t", "configuring", "-o", "%A"}).empty();
 }
 

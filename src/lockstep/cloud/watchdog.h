@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,14 @@ struct WatchdogState {
   double looked = 0;
   double progressed = 0;  ///< the latest progress
   double spent = 0;       ///< dollars since `started`
+  int64_t machines = 0;   ///< worker machines that were on when Slurm last said it
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("session", self.session);
     field("started", self.started);
     field("looked", self.looked);
     field("progressed", self.progressed);
     field("spent", self.spent);
+    field("machines", self.machines);
   };
 };
 
@@ -39,8 +42,9 @@ struct WatchdogState {
 struct Sight {
   double now = 0;  ///< seconds since 1970
   std::string session{};
-  double progressed = 0;     ///< time of the latest progress in any run's log; 0: none
-  int64_t machines = 0;      ///< worker machines that are on
+  double progressed = 0;  ///< time of the latest progress in any run's log; 0: none
+  std::optional<int64_t>
+      machines{};            ///< worker machines that are on; empty: not known, the last number counts
   bool is_starting = false;  ///< a job waits for machines that are being started
 };
 

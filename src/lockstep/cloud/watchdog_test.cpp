@@ -75,6 +75,22 @@ TEST(Watchdog, TheBudgetCountsMachinesThatAreOn) {
   EXPECT_THAT(verdict.reason, HasSubstr("it has cost $50.1"));
 }
 
+TEST(Watchdog, TheBudgetGoesOnCountingWhileSlurmDoesNotAnswer) {
+  const WatchdogLimits limits{.budget = 50, .machine_price = 20};
+  WatchdogState state;
+  Sight sight = at(0);
+  sight.machines = 2;
+  look(limits, sight, state);
+  look(limits, at(30), state);
+  EXPECT_DOUBLE_EQ(state.spent, 20);
+  EXPECT_TRUE(look(limits, at(75), state).stop);
+  sight = at(75);
+  sight.machines = 0;
+  look(limits, sight, state);
+  look(limits, at(135), state);
+  EXPECT_DOUBLE_EQ(state.spent, 50);
+}
+
 TEST(Watchdog, MachinesThatStartGetAQuarterOfAnHourMore) {
   WatchdogState state;
   Sight sight = at(0);

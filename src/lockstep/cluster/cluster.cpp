@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "lockstep/base/error.h"
 #include "lockstep/cluster/lockstep_command.h"
 
 namespace lockstep::cluster {
@@ -12,16 +13,17 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenNodeLooks{5000};
 constexpr std::chrono::seconds kPowerLimit{3600};  // until all machines of a cloud are there
 
-}  // namespace
-
-int64_t Cluster::nodes_up() const {
-  const std::vector<Node> nodes = show();
+int64_t count_up(const std::vector<Node>& nodes) {
   return std::count_if(nodes.begin(), nodes.end(), [](const Node& node) {
     // One that is off (~) or being turned on (#) takes a job.
     return node.state.find_first_of("*%$@^") == std::string::npos &&
            node.state.find("down") == std::string::npos && node.state.find("drain") == std::string::npos;
   });
 }
+
+}  // namespace
+
+int64_t Cluster::nodes_up() const { return count_up(show()); }
 
 bool Cluster::wait(const WaitForNodes& options) const {
   const int64_t wanted = options.nodes > 0 ? options.nodes : profile().nodes;
@@ -30,7 +32,13 @@ bool Cluster::wait(const WaitForNodes& options) const {
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   for (int64_t told = -1; !options.stop.stop_requested();) {
-    const int64_t up = nodes_up();
+    int64_t up = 0;
+    try {
+      up = count_up(nodes_of(profile(), options.stop));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::cancelled) throw;
+      return false;
+    }
     if (up != told && options.tell) options.tell(up);
     told = up;
     if (up >= wanted) return true;

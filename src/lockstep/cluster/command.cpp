@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMostOutput = size_t{64} << 20;
+constexpr std::chrono::milliseconds kStopPause{100};  // between looks at a stop
 
 // Unlike launch::make_pipe, the starter's end is the one that writes.
 launch::Pipe make_input_pipe() {
@@ -35,7 +36,11 @@ launch::Pipe make_input_pipe() {
 class RunningCommand {
  public:
   RunningCommand(const std::vector<std::string>& words, const CommandRun& how)
-      : show_(how.show), left_(how.input), deadline_(Clock::now() + how.limit) {
+      : name_(words.front()),
+        show_(how.show),
+        stop_(how.stop),
+        left_(how.input),
+        deadline_(Clock::now() + how.limit) {
     process_ = launch::start_process({.program = words.front(),
                                       .words = words,
                                       .environment = how.environment,
@@ -57,7 +62,9 @@ class RunningCommand {
   CommandEnd wait() {
     CommandEnd end;
     while (output_.reading || errors_.reading) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+      if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "stopped waiting for " + name_);
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
+      if (stop_.stop_possible()) left = std::min(left, kStopPause);
       if (left.count() <= 0) {
         end.out_of_time = true;
         launch::signal_group(process_, SIGKILL);
@@ -97,7 +104,9 @@ class RunningCommand {
   }
 
   launch::Pipe input_ = make_input_pipe(), output_ = launch::make_pipe(), errors_ = launch::make_pipe();
+  const std::string name_;
   const std::function<void(std::string_view)> show_;
+  const std::stop_token stop_;
   std::string left_;
   Clock::time_point deadline_;
   pid_t process_ = -1;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ struct CommandRun {
   std::vector<std::string> environment{};        ///< "NAME=value" that replace the starter's
   std::chrono::seconds limit{60};                ///< after it the command is killed
   std::function<void(std::string_view)> show{};  ///< gets what it writes on standard output, as it comes
+  std::stop_token stop{};                        ///< at a stop the command is killed
 };
 
 struct CommandEnd {
@@ -23,7 +25,7 @@ struct CommandEnd {
   std::string errors;        ///< the same
 };
 
-/// Throws io if no process can be made.
+/// Throws io if no process can be made, cancelled at a stop.
 CommandEnd run_command(const std::vector<std::string>& words, const CommandRun& how = {});
 
 /// Whether PATH has the program.

@@ -12,12 +12,14 @@
 namespace lockstep::cluster {
 namespace {
 
-std::string ask_sinfo(const Profile& profile, std::vector<std::string> options) {
+std::string ask_sinfo(const Profile& profile, std::vector<std::string> options,
+                      const std::stop_token& stop = {}) {
   options.insert(options.begin(), {"sinfo", "--noheader"});
   const CommandEnd end =
       run_command(profile.login.empty()
                       ? options
-                      : ssh_words({.login = profile.login, .words = options, .host_key = profile.host_key}));
+                      : ssh_words({.login = profile.login, .words = options, .host_key = profile.host_key}),
+                  {.stop = stop});
   if (end.status == 0) return end.output;
   if (!profile.login.empty() && end.status == kSshFailed) throw_ssh_error(profile.login, end.errors);
   throw Error(ErrorCode::cluster,
@@ -81,12 +83,12 @@ std::vector<Partition> slurm_partitions() {
   return read_partitions(ask_sinfo({}, {"--format=%P|%D|%c|%G|%l"}));
 }
 
-std::vector<Node> nodes_of(const Profile& profile) {
+std::vector<Node> nodes_of(const Profile& profile, const std::stop_token& stop) {
   if (profile.scheduler != "slurm") return {this_machine()};
   std::vector<std::string> options{"--Node", "--format=%N|%T|%c|%m|%G|%E"};
   if (!profile.partition.empty()) options.push_back("--partition=" + profile.partition);
   std::vector<Node> nodes;
-  for (const std::string& line : split(ask_sinfo(profile, options), '\n')) {
+  for (const std::string& line : split(ask_sinfo(profile, options, stop), '\n')) {
     const std::vector<std::string> parts = split(line, '|');
     if (parts.size() < 6) continue;
     const std::string reason = join({parts.begin() + 5, parts.end()}, "|");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +30,8 @@ struct Partition {
 };
 
 /// The machines of the profile's partition, asked for on its login node if it has one; of `local` this one.
-/// Throws cluster.
-std::vector<Node> nodes_of(const Profile& profile);
+/// Throws cluster, and cancelled at a stop.
+std::vector<Node> nodes_of(const Profile& profile, const std::stop_token& stop = {});
 
 /// Those of the Slurm that this machine's commands reach. Throws cluster.
 std::vector<Partition> slurm_partitions();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,9 @@ class Scheduler {
 
   /// Exactly one job for each folder, whatever the network loses meanwhile. Returns the scheduler's ids.
   virtual std::vector<std::string> submit(const Submission& submission) = 0;
+  /// From now on `states` and `find` throw cancelled, without waiting, once a stop is requested.
+  void set_stop(std::stop_token stop) { stop_ = std::move(stop); }
+
   /// In the order of `ids`. Cheap: all programs of a user together ask the scheduler at most every five
   /// seconds.
   virtual std::vector<Standing> states(const std::vector<std::string>& ids) = 0;
@@ -72,6 +76,9 @@ class Scheduler {
   /// What the scheduler wrote about the job of this folder, without what the command wrote if that goes
   /// elsewhere; at most the last `most_bytes`.
   virtual std::string log(const std::filesystem::path& folder, int64_t most_bytes) = 0;
+
+ protected:
+  std::stop_token stop_{};
 };
 
 /// The scheduler that the profile names. runner: words that start a program of this machine which runs the

@@ -99,7 +99,7 @@ class Slurm : public Scheduler {
   }
 
   std::vector<Standing> states(const std::vector<std::string>& ids) override {
-    const auto queue = shared_queue();
+    const auto queue = shared_queue(stop_);
     std::vector<Standing> standings;
     for (const std::string& id : ids) {
       const auto found = queue.find(id);
@@ -109,7 +109,7 @@ class Slurm : public Scheduler {
   }
 
   std::string find(const std::string& name, int64_t place) override {
-    for (const auto& [id, line] : shared_queue()) {
+    for (const auto& [id, line] : shared_queue(stop_)) {
       const size_t sign = id.find('_');
       if (line.name == name) return element(id.substr(0, sign), sign != std::string::npos, place);
     }

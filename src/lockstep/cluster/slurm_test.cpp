@@ -1,8 +1,11 @@
 // What Slurm's commands are told, and what is read from them; with stand-ins for the commands, so that it
 // runs where there is no Slurm. tests/cluster runs the real one.
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +14,10 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cluster/cluster.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/nodes.h"
+#include "lockstep/cluster/standings.h"
 #include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_state.h"
 
@@ -236,6 +241,36 @@ TEST_F(SlurmCommands, AControllerThatDoesNotAnswerIsNotAskedByEachLook) {
   EXPECT_EQ(calls("squeue"), 1U);
 }
 
+TEST_F(SlurmCommands, AStopDoesNotWaitForSqueueAndIsNoAnswerForOthers) {
+  program("squeue", "sleep 600\n");
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    while (calls("squeue") == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stop.request_stop();
+  });
+  const auto slurm = make_slurm({}, {});
+  slurm->set_stop(stop.get_token());
+  try {
+    slurm->states({"7"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::cancelled);
+  }
+  program("squeue", "echo '7|RUNNING|None|node1|one'\n");
+  EXPECT_EQ(make_slurm({}, {})->states({"7"})[0].phase, Phase::running);
+}
+
+TEST_F(SlurmCommands, AStopDoesNotWaitForSinfo) {
+  program("sinfo", "sleep 600\n");
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    while (calls("sinfo") == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stop.request_stop();
+  });
+  const Cluster cluster({.name = "ours", .profile = {.scheduler = "slurm"}});
+  EXPECT_FALSE(cluster.wait({.stop = stop.get_token()}));
+}
+
 TEST_F(SlurmCommands, AJobThatIsCancelledBetweenTwoAttemptsIsCancelled) {
   program("sbatch", "cat > /dev/null; echo 12\n");
   program("scancel", "true\n");
@@ -248,6 +283,47 @@ TEST_F(SlurmCommands, AJobThatIsCancelledBetweenTwoAttemptsIsCancelled) {
   EXPECT_TRUE(cancel_job(job, {}));
   EXPECT_EQ(jobs::state_of(job, jobs::read_spec(job)).state, jobs::JobState::cancelled);
   EXPECT_EQ(jobs::read_attempt(job, 1)->end, jobs::AttemptEnd::lost);
+}
+
+// Slurm forgets it some minutes after its end, and would refuse to wait for it.
+TEST_F(SlurmCommands, AJobThatHasEndedWellIsNotWaitedFor) {
+  program("sbatch", "cat > /dev/null; echo \"$@\" >> " + (folder_ / "words").string() + "; echo 12\n");
+  const Profile profile{.scheduler = "slurm", .program = "lockstep"};
+  const auto make = [&](std::vector<std::string> after) {
+    return jobs::make_job(
+        folder_ / "jobs", {.command = {"true"}, .scheduler = "slurm", .after = std::move(after)},
+        [&](const jobs::JobPaths& hidden) { write_file_atomic(hidden.profile(), to_json(profile).dump()); });
+  };
+  const jobs::JobPaths before = make({});
+  const jobs::JobPaths job = make({before.id()});
+  EXPECT_THROW(submit_jobs({job}, {.profile = profile}), Error);  // `before` was never submitted
+  submit_jobs({before}, {.profile = profile});
+  submit_jobs({job}, {.profile = profile});
+  jobs::end_attempt(before, {.end = jobs::AttemptEnd::ended, .attempt = jobs::begin_attempt(before)});
+  submit_jobs({job}, {.profile = profile});
+  const std::vector<std::string> words = split(read_file(folder_ / "words"), '\n');
+  ASSERT_GE(words.size(), 3U);
+  EXPECT_THAT(words[1], HasSubstr("--dependency=afterok:12"));
+  EXPECT_THAT(words[2], Not(HasSubstr("--dependency")));
+}
+
+TEST_F(SlurmCommands, ADamagedJobDoesNotHideTheStateOfOthers) {
+  program("sbatch", "cat > /dev/null; echo 12\n");
+  program("squeue", "echo '12|RUNNING|None|node1|one'\n");
+  const Profile profile{.scheduler = "slurm", .program = "lockstep"};
+  std::vector<jobs::JobPaths> made;
+  for (int i = 0; i < 2; ++i) {
+    made.push_back(jobs::make_job(
+        folder_ / "jobs", {.command = {"true"}, .profile = "ours", .scheduler = "slurm"},
+        [&](const jobs::JobPaths& hidden) { write_file_atomic(hidden.profile(), to_json(profile).dump()); }));
+    submit_jobs({made.back()}, {.profile = profile});
+  }
+  write_file_atomic(made[0].folder / "submission.json", "{");
+  std::vector<jobs::JobView> views = jobs::list_jobs(folder_ / "jobs");
+  const std::vector<std::string> failures = add_standings(views);
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_THAT(failures[0], AllOf(HasSubstr("job 1"), HasSubstr("submission.json")));
+  EXPECT_EQ(views[1].state, jobs::JobState::running);
 }
 
 TEST_F(SlurmCommands, AJobJustSubmittedIsKnownBeforeTheNextSqueue) {

@@ -1,6 +1,7 @@
 #include "lockstep/cluster/standings.h"
 
 #include <map>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/scheduler.h"
@@ -50,19 +51,30 @@ void add_standing(const Standing& standing, JobView& view) {
 
 }  // namespace
 
-std::vector<std::string> add_standings(std::vector<JobView>& views) {
+std::vector<std::string> add_standings(std::vector<JobView>& views, const std::stop_token& stop) {
   std::map<std::string, std::vector<JobView*>> by_profile;
   for (JobView& view : views) {
     if (view.state && !is_over(*view.state) && view.scheduler != "local")
       by_profile[view.profile].push_back(&view);
   }
   std::vector<std::string> failures;
-  for (const auto& [profile, waiting] : by_profile) {
+  for (auto& [profile, waiting] : by_profile) {
     try {
       std::vector<std::string> ids;
-      for (const JobView* view : waiting)
-        ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
+      // One damaged job does not hide the others.
+      std::erase_if(waiting, [&](const JobView* view) {
+        try {
+          ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
+          return false;
+        } catch (const Error& error) {
+          if (error.code() != ErrorCode::corrupt_data) throw;
+          failures.push_back("job " + view->id + ": " + error.message());
+          return true;
+        }
+      });
+      if (waiting.empty()) continue;
       const auto scheduler = make_scheduler(read_profile(jobs::JobPaths{waiting.front()->folder}.profile()));
+      scheduler->set_stop(stop);
       const auto standings = scheduler->states(ids);
       for (size_t i = 0; i < waiting.size(); ++i) {
         standings[i].phase == Phase::unknown ? add_forgotten(ids[i], *waiting[i])
@@ -72,6 +84,7 @@ std::vector<std::string> add_standings(std::vector<JobView>& views) {
               "not submitted yet; if its client was killed: lockstep job requeue " + waiting[i]->id;
       }
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::cancelled) break;
       failures.push_back(profile + ": " + error.message());
     }
   }

@@ -102,8 +102,16 @@ void submit_alike(const std::vector<JobPaths>& jobs, const Place& place) {
                         .resources = place.profile,
                         .may_requeue = jobs::may_start_again(spec),
                         .priority = spec.priority};
-  for (const std::string& id : spec.after)
-    submission.after.push_back(submitted_id({jobs.front().folder.parent_path() / id}, spec));
+  for (const std::string& id : spec.after) {
+    const JobPaths before{jobs.front().folder.parent_path() / id};
+    // Slurm knows a job only until some minutes after its end.
+    if (const auto result = jobs::read_result(before); result && result->end == jobs::AttemptEnd::ended)
+      continue;
+    submission.after.push_back(submitted_id(before, spec));
+    if (submission.after.back().empty())
+      throw Error(ErrorCode::cluster, "job " + id + ", which is to end first, was not submitted",
+                  "lockstep job requeue " + id + " submits it");
+  }
   const bool is_local = place.profile.scheduler == kLocal;
   std::vector<Submitted> submitted;
   for (const JobPaths& job : jobs) {

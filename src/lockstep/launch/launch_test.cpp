@@ -154,6 +154,15 @@ TEST(StartDetached, OutlivesItsStarterInASessionOfItsOwn) {
   EXPECT_THAT(lines, Not(Contains(std::to_string(held))));
 }
 
+// At once, when it may not have made its group yet.
+TEST(StartDetached, IsKilledByKillGroup) {
+  for (int i = 0; i < 100; ++i) {
+    Start start = shell("sleep 600");
+    start.lifetime = Lifetime::detached;
+    kill_group(start_process(start));
+  }
+}
+
 TEST(StartDetached, AppendsToItsFile) {
   const test::TemporaryFolder folder;
   const auto output = folder.write("output", "before\n");

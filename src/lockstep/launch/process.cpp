@@ -170,6 +170,7 @@ std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop) {
 bool signal_group(pid_t process, int signal) { return ::kill(-process, signal) == 0; }
 
 void kill_group(pid_t process) {
+  ::kill(process, SIGKILL);  // a detached one may not have made its group yet
   signal_group(process, SIGKILL);
   wait_for_end(process);
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <utility>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/process.h"
@@ -16,7 +18,7 @@
 namespace lockstep::studio {
 namespace {
 
-constexpr size_t kMostOutput = 64 << 10;                     // the end is shown
+constexpr int64_t kMostOutput = 64 << 10;                    // the end is shown
 constexpr auto kStopPause = std::chrono::milliseconds(100);  // between looks at a stop
 constexpr size_t kMostMebibytes = 16;
 constexpr size_t kMostRead = kMostMebibytes << 20;
@@ -35,10 +37,12 @@ std::filesystem::path make_private_folder() {
 
 std::string end_of_file(const std::filesystem::path& file) {
   try {
-    std::string text = read_file(file);
-    if (text.size() > kMostOutput) text.erase(0, text.size() - kMostOutput);
+    const OpenFile opened(file, O_RDONLY);
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(file));
+    std::string text(static_cast<size_t>(std::min(size, kMostOutput)), '\0');
+    text.resize(opened.read_at(size - static_cast<int64_t>(text.size()), text));
     return text;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return "";
   }
 }
@@ -105,8 +109,8 @@ Json Commands::list() {
   return json;
 }
 
-std::string Commands::output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
-                                LongOutput long_output) {
+Said Commands::said_by(const std::vector<std::string>& words, std::chrono::seconds limit,
+                       LongOutput long_output) {
   launch::Pipe output = launch::make_pipe();
   launch::Pipe errors = launch::make_pipe();
   const pid_t process = launch::start_process({.program = program_.string(),
@@ -158,7 +162,7 @@ std::string Commands::output_of(const std::vector<std::string>& words, std::chro
   if (end.status && launch::exit_status(*end.status) != 0)
     throw Error(ErrorCode::invalid_option,
                 complaint.empty() ? launch::text_of_status(*end.status) : complaint);
-  return text;
+  return {std::move(text), std::move(complaint)};
 }
 
 }  // namespace lockstep::studio

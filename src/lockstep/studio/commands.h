@@ -21,6 +21,12 @@ namespace lockstep::studio {
 /// What becomes of an output of more than 16 MiB.
 enum class LongOutput { refused, only_end };
 
+/// What a command that ended well has written.
+struct Said {
+  std::string output;
+  std::string errors;  ///< warnings
+};
+
 /// Any thread.
 class Commands {
  public:
@@ -39,7 +45,13 @@ class Commands {
   /// What it printed on standard output, or its error (invalid_option with its text). Throws timeout after
   /// this time, io for an output that is too long, and ends the process.
   std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
-                        LongOutput long_output = LongOutput::refused);
+                        LongOutput long_output = LongOutput::refused) {
+    return said_by(words, limit, long_output).output;
+  }
+
+  /// The same with what it wrote on standard error.
+  Said said_by(const std::vector<std::string>& words, std::chrono::seconds limit,
+               LongOutput long_output = LongOutput::refused);
 
   /// From now on output_of ends its processes and throws cancelled, also where it waits. What start() has
   /// started goes on.

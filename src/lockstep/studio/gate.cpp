@@ -1,5 +1,7 @@
 #include "lockstep/studio/gate.h"
 
+#include <algorithm>
+#include <arpa/inet.h>
 #include <utility>
 
 #include "lockstep/base/host.h"
@@ -32,6 +34,13 @@ std::string in_brackets(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
 }
 
+bool is_address(const std::string& host) {
+  in6_addr parsed{};
+  if (host.starts_with('[') && host.ends_with(']'))
+    return ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
+  return ::inet_pton(AF_INET, host.c_str(), &parsed) == 1;
+}
+
 Response page(unsigned status, const std::string& head, const std::string& text) {
   return {.status = status,
           .type = "text/html; charset=utf-8",
@@ -46,7 +55,10 @@ Gate::Gate(std::string address, uint16_t port)
     : address_(std::move(address)),
       port_(std::to_string(port)),
       token_(random_hex(kTokenBytes)),
-      cookie_("lockstep-" + port_) {}
+      cookie_("lockstep-" + port_) {
+  names_ = {"127.0.0.1", "localhost", "[::1]", in_brackets(address_)};
+  if (is_for_others()) names_.insert(names_.end(), {lower(host_name()), lower(full_host_name())});
+}
 
 std::optional<Response> Gate::stop(const Request& request) {
   const bool logs_in =
@@ -83,9 +95,11 @@ std::optional<Response> Gate::log_in(const Request& request) {
 // Behind a tunnel the port is another one.
 bool Gate::is_known_host(const std::string& host) const {
   const std::string name = lower(without_port(host));
-  return name == "127.0.0.1" || name == "localhost" || name == "[::1]" || name == in_brackets(address_) ||
-         (address_ != "127.0.0.1" && address_ != "::1" && name == lower(host_name()));
+  if (is_for_others() && is_address(name)) return true;
+  return !name.empty() && std::find(names_.begin(), names_.end(), name) != names_.end();
 }
+
+bool Gate::is_for_others() const { return address_ != "127.0.0.1" && address_ != "::1"; }
 
 bool Gate::has_cookie(const Request& request) const {
   for (const std::string& part : split(request.cookies, ';')) {

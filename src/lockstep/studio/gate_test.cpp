@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/host.h"
+
 namespace lockstep::studio {
 namespace {
 
@@ -53,6 +55,21 @@ TEST(Gate, AnswersToNamesOfThisMachineOnly) {
   for (const char* host : {"127.0.0.1:8761", "localhost:9000", "LOCALHOST", "[::1]:8761"})
     EXPECT_EQ(with_host(host), 200U) << host;
   for (const char* host : {"", "evil.example:8761", "127.0.0.1.evil.example:8761", "localhost.:8761", "[::1"})
+    EXPECT_EQ(with_host(host), 403U) << host;
+}
+
+TEST(Gate, OnAllNetworksItAnswersToAddressesAndToNamesOfThisMachine) {
+  Gate gate("0.0.0.0", 8761);
+  const std::string cookie = cookie_of(gate);
+  const auto with_host = [&](const std::string& host) {
+    return status(gate, {.method = "GET", .path = "/api/runs", .host = host, .cookies = cookie});
+  };
+  for (const std::string& host :
+       {std::string("192.168.1.7:8761"), std::string("[fe80::1]:8761"), std::string("[2001:db8::7]"),
+        host_name() + ":8761", std::string("localhost:9000")})
+    EXPECT_EQ(with_host(host), 200U) << host;
+  for (const char* host :
+       {"", ":8761", "evil.example:8761", "192.168.1.7.evil.example:8761", "1.2.3", "[evil.example]:8761"})
     EXPECT_EQ(with_host(host), 403U) << host;
 }
 

@@ -6,17 +6,31 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/studio/form.h"
+#include "lockstep/studio/message.h"
 
 namespace lockstep::studio {
 namespace {
 
-constexpr auto kLimit = std::chrono::seconds(30);
+constexpr auto kLimit = std::chrono::seconds(60);      // a login node may be asked
+constexpr auto kAllLimit = std::chrono::seconds(300);  // many login nodes are asked, one after the other
 constexpr size_t kMostDiary = 200 << 10;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool is_in_profile_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '-' || c == '.';
+}
 
 // An id, and nothing that a command line could read as an option or a path.
 const std::string& checked(const std::string& job) {
-  const bool is_id = !job.empty() && job.size() < 20 &&
-                     std::all_of(job.begin(), job.end(), [](char c) { return c >= '0' && c <= '9'; });
+  const size_t sign = job.find(':');
+  const size_t begin = sign == std::string::npos ? 0 : sign + 1;
+  const std::string_view profile = std::string_view(job).substr(0, begin == 0 ? 0 : sign);
+  const std::string_view number = std::string_view(job).substr(begin);
+  const bool is_id = !number.empty() && number.size() < 20 &&
+                     std::all_of(number.begin(), number.end(), is_digit) &&
+                     (begin == 0 || !profile.empty()) && !profile.starts_with('-') &&
+                     std::all_of(profile.begin(), profile.end(), is_in_profile_name);
   if (!is_id) throw Error(ErrorCode::invalid_option, quote(job) + " is no number of a job");
   return job;
 }
@@ -26,6 +40,11 @@ const std::string& checked(const std::string& job) {
 // Its page asks often, and a login node may be slow to answer.
 std::string list_of_jobs(Commands& commands) {
   return commands.output_of({"jobs", "--json", "--here"}, kLimit);
+}
+
+std::string all_jobs(Commands& commands) {
+  const Said said = commands.said_by({"jobs", "--json"}, kAllLimit);
+  return json_response({{"jobs", parse_json(said.output)}, {"warnings", said.errors}}).body;
 }
 
 std::string about_job(const std::string& job, Commands& commands) {

@@ -12,7 +12,12 @@ namespace lockstep::studio {
 /// What lockstep jobs --json --here prints.
 std::string list_of_jobs(Commands& commands);
 
-/// What lockstep job show --json prints. Throws invalid_option for what is no id of a job.
+/// {"jobs": what lockstep jobs --json prints, "warnings": such as of login nodes that do not answer}. It asks
+/// all login nodes.
+std::string all_jobs(Commands& commands);
+
+/// What lockstep job show --json prints. A job is "12", or "ours:12" behind the login node of a profile.
+/// Throws invalid_option for what is no id of a job.
 std::string about_job(const std::string& job, Commands& commands);
 
 /// What a job has written, or one of its ranks (-1: all); the end of it, if it is long.

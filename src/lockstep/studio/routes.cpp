@@ -33,10 +33,12 @@ constexpr size_t kMostCurves = 200;  // in one answer
 constexpr int64_t kMostColumns = 10'000;
 constexpr auto kTableLimit = std::chrono::seconds(60);
 
+enum class Pace { quick, waits_for_command };
 struct Route {
   const char* method;
   const char* path;
   Response (*answer)(const Request& request, const Parts& parts);
+  Pace pace = Pace::quick;
 };
 
 Json body_of(const Request& request) {
@@ -227,6 +229,8 @@ Response post_shown(const Request& request, const Parts& parts) {
 
 Response get_jobs(const Request&, const Parts& parts) { return {.body = list_of_jobs(parts.commands)}; }
 
+Response get_all_jobs(const Request&, const Parts& parts) { return {.body = all_jobs(parts.commands)}; }
+
 Response get_job(const Request& request, const Parts& parts) {
   return {.body = about_job(request.value("job"), parts.commands)};
 }
@@ -315,9 +319,9 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/runs", get_runs},
     {"GET", "/api/run", get_run},
     {"GET", "/api/curves", get_curves},
-    {"GET", "/api/weights", get_weights},
-    {"POST", "/api/layer", post_layer},
-    {"POST", "/api/times", post_times},
+    {"GET", "/api/weights", get_weights, Pace::waits_for_command},
+    {"POST", "/api/layer", post_layer, Pace::waits_for_command},
+    {"POST", "/api/times", post_times, Pace::waits_for_command},
     {"GET", "/api/report", get_report},
     {"POST", "/api/request", post_request},
     {"POST", "/api/command", post_command},
@@ -330,23 +334,24 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"POST", "/api/network", post_network},
     {"POST", "/api/drawing", post_drawing},
     {"GET", "/api/training", get_training_form},
-    {"POST", "/api/plan", post_plan},
-    {"POST", "/api/data", post_data},
-    {"GET", "/api/jobs", get_jobs},
-    {"GET", "/api/job", get_job},
-    {"GET", "/api/diary", get_diary},
+    {"POST", "/api/plan", post_plan, Pace::waits_for_command},
+    {"POST", "/api/data", post_data, Pace::waits_for_command},
+    {"GET", "/api/jobs", get_jobs, Pace::waits_for_command},
+    {"GET", "/api/all-jobs", get_all_jobs, Pace::waits_for_command},
+    {"GET", "/api/job", get_job, Pace::waits_for_command},
+    {"GET", "/api/diary", get_diary, Pace::waits_for_command},
     {"GET", "/api/form", get_form},
     {"GET", "/api/sweeps", get_sweeps},
     {"GET", "/api/sweep", get_sweep},
-    {"GET", "/api/sweep-table", get_sweep_table},
+    {"GET", "/api/sweep-table", get_sweep_table, Pace::waits_for_command},
     {"GET", "/api/sweep-report", get_sweep_report},
-    {"GET", "/api/profiles", get_profiles},
-    {"GET", "/api/profile", get_profile},
-    {"GET", "/api/profile-file", get_profile_file},
-    {"GET", "/api/pools", get_pools},
-    {"GET", "/api/clouds", get_clouds},
-    {"POST", "/api/price", post_price},
-    {"POST", "/api/open", post_open},
+    {"GET", "/api/profiles", get_profiles, Pace::waits_for_command},
+    {"GET", "/api/profile", get_profile, Pace::waits_for_command},
+    {"GET", "/api/profile-file", get_profile_file, Pace::waits_for_command},
+    {"GET", "/api/pools", get_pools, Pace::waits_for_command},
+    {"GET", "/api/clouds", get_clouds, Pace::waits_for_command},
+    {"POST", "/api/price", post_price, Pace::waits_for_command},
+    {"POST", "/api/open", post_open, Pace::waits_for_command},
     {"GET", "/api/exported", get_exported},
 });
 
@@ -377,6 +382,12 @@ Response answer(const Request& request, const Parts& parts) {
   if (auto asset = method == "GET" ? asset_at(request.path) : std::nullopt) return *std::move(asset);
   if (is_known) return {.status = 405, .body = R"({"error":"not with this method"})"};
   return {.status = 404, .body = R"({"error":"there is no such page"})"};
+}
+
+bool waits_for_command(const Request& request) {
+  return std::any_of(kRoutes.begin(), kRoutes.end(), [&](const Route& route) {
+    return request.path == route.path && route.pace == Pace::waits_for_command;
+  });
 }
 
 std::vector<std::string> known_paths() {

@@ -22,6 +22,9 @@ struct Parts {
 /// Of a request that the gate let pass. Throws errors of the caller and of files; any thread.
 Response answer(const Request& request, const Parts& parts);
 
+/// Whether the answer to a request is what a command of the program prints, which may take minutes.
+bool waits_for_command(const Request& request);
+
 /// The paths that answer() knows, for tests.
 std::vector<std::string> known_paths();
 

@@ -26,7 +26,9 @@ namespace http = beast::http;
 using asio::use_awaitable;
 using tcp = asio::ip::tcp;
 
-constexpr int kThreads = 16;  // handlers run on them, and some wait for a command for minutes
+constexpr int kThreads = 8;
+constexpr int kSlowThreads = 16;  // handlers that wait for a command run on them, some for minutes
+constexpr int kMostSlow = 64;     // requests for these threads at once; fewer than there may be connections
 constexpr int kMostConnections = 256;
 constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
 constexpr uint32_t kMostHeaderBytes = 64 << 10;
@@ -87,8 +89,9 @@ class Server::State {
 
   uint16_t port() const { return acceptor_.local_endpoint().port(); }
 
-  void start(Handler handler) {
+  void start(Handler handler, IsSlow is_slow) {
     handler_ = std::move(handler);
+    is_slow_ = std::move(is_slow);
     asio::co_spawn(context_, accept_all(), asio::detached);
     for (int i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this] {
@@ -101,6 +104,8 @@ class Server::State {
   void stop() {
     context_.stop();
     threads_.clear();
+    slow_threads_.stop();
+    slow_threads_.join();
   }
 
  private:
@@ -178,19 +183,40 @@ class Server::State {
     return true;
   }
 
-  Response response_to(const http::request<http::string_body>& message) {
+  Response handled(const Request& request) {
     try {
-      Request request;
-      if (!read_request(message, request)) return {.status = 400, .body = R"({"error":"no such address"})"};
       return handler_(request);
     } catch (...) {
       return error_response();
     }
   }
 
+  asio::awaitable<Response> handled_slowly(const Request& request) {
+    Response response = handled(request);
+    co_return response;
+  }
+
+  asio::awaitable<Response> response_to(const http::request<http::string_body>& message) {
+    Response response;
+    Request request;
+    if (!read_request(message, request)) {
+      response.status = 400;
+      response.body = R"({"error":"no such address"})";
+    } else if (!is_slow_(request)) {
+      response = handled(request);
+    } else if (const Counted counted(slow_); slow_ > kMostSlow) {
+      response.status = 503;
+      response.body =
+          R"({"error":"studio waits for too many commands at once","hint":"try again in a minute"})";
+    } else {
+      response = co_await asio::co_spawn(slow_threads_, handled_slowly(request), use_awaitable);
+    }
+    co_return response;
+  }
+
   // Returns whether the connection goes on.
   asio::awaitable<bool> answer(beast::tcp_stream& stream, const http::request<http::string_body>& message) {
-    Response response = response_to(message);
+    Response response = co_await response_to(message);
     if (response.feed) {
       co_await send_feed(stream, response);
       co_return false;
@@ -256,19 +282,22 @@ class Server::State {
   };
 
   Handler handler_;
+  IsSlow is_slow_;
   // These outlive the coroutines, which the context destroys.
   std::atomic<int> connections_ = 0;
+  std::atomic<int> slow_ = 0;
   std::mutex mutex_;
   std::list<std::shared_ptr<Connection>> waiting_;  // the longest first
   asio::io_context context_{kThreads};
   tcp::acceptor acceptor_;
+  asio::thread_pool slow_threads_{kSlowThreads};  // its coroutines have sockets of the context
   std::vector<std::jthread> threads_;
 };
 
 Server::Server(const std::string& address, uint16_t port) : state_(std::make_unique<State>(address, port)) {}
 Server::~Server() = default;
 uint16_t Server::port() const { return state_->port(); }
-void Server::start(Handler handler) { state_->start(std::move(handler)); }
+void Server::start(Handler handler, IsSlow is_slow) { state_->start(std::move(handler), std::move(is_slow)); }
 void Server::stop() { state_->stop(); }
 
 }  // namespace lockstep::studio

@@ -17,6 +17,9 @@ class Server {
  public:
   /// Called by several threads at once. What it throws becomes the answer (error_response).
   using Handler = std::function<Response(const Request&)>;
+  /// Whether the handler may take seconds or minutes. Such requests have threads of their own, so that others
+  /// are answered meanwhile; of too many at once some are refused.
+  using IsSlow = std::function<bool(const Request&)>;
 
   /// Begins to listen; answers nothing before start(). port 0: any free one. Throws io.
   Server(const std::string& address, uint16_t port);
@@ -27,7 +30,7 @@ class Server {
   uint16_t port() const;
 
   /// Once.
-  void start(Handler handler);
+  void start(Handler handler, IsSlow is_slow);
 
   /// Ends all connections and waits for the handlers.
   void stop();

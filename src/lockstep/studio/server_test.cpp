@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -53,7 +54,7 @@ Response answer(const Request& request) {
 
 TEST(Server, AnswersWhileHundredsOfConnectionsSendTheirHeadersSlowly) {
   Server server("127.0.0.1", 0);
-  server.start(answer);
+  server.start(answer, [](const Request&) { return false; });
   const Descriptor stream = connected(server.port());
   send_text(stream, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_NE(read_until(stream, "data: 1"), "");
@@ -76,20 +77,51 @@ TEST(Server, AnswersWhileOthersWaitForSlowCommands) {
   std::promise<void> command;
   const std::shared_future<void> end = command.get_future().share();
   Server server("127.0.0.1", 0);
-  server.start([end](const Request& request) {
-    if (request.path == "/slow") end.wait();
-    return answer(request);
-  });
+  server.start(
+      [end](const Request& request) {
+        if (request.path == "/slow") end.wait();
+        return answer(request);
+      },
+      [](const Request& request) { return request.path == "/slow"; });
   std::vector<Descriptor> waiting;
-  for (int i = 0; i < 12; ++i) {
+  const auto ask_for_slow = [&] {
     waiting.push_back(connected(server.port()));
     send_text(waiting.back(), "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  };
+  for (int i = 0; i < 64; ++i) ask_for_slow();
+  for (int i = 0; i < 3; ++i) {
+    const Descriptor browser = connected(server.port());
+    send_text(browser, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_NE(read_until(browser, "the page"), "") << i;
   }
-  const Descriptor browser = connected(server.port());
-  send_text(browser, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-  EXPECT_NE(read_until(browser, "the page"), "");
   command.set_value();
   for (const Descriptor& one : waiting) EXPECT_NE(read_until(one, "the page"), "");
+}
+
+TEST(Server, EndsWhileSlowRequestsWaitForAThread) {
+  std::promise<void> command;
+  const std::shared_future<void> end = command.get_future().share();
+  Server server("127.0.0.1", 0);
+  server.start(
+      [end](const Request& request) {
+        end.wait();
+        return answer(request);
+      },
+      [](const Request&) { return true; });
+  std::vector<Descriptor> waiting;
+  for (int i = 0; i < 100; ++i) {
+    waiting.push_back(connected(server.port()));
+    send_text(waiting.back(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  // Of these some are refused, so that there is room for others.
+  bool is_refused = false;
+  for (const Descriptor& one : waiting) {
+    pollfd wait{one.get(), POLLIN, 0};
+    is_refused = is_refused || (::poll(&wait, 1, 20) > 0 && !read_until(one, "too many commands").empty());
+  }
+  EXPECT_TRUE(is_refused);
+  command.set_value();
+  server.stop();
 }
 
 }  // namespace

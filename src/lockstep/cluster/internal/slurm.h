@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,8 +46,8 @@ std::map<std::string, QueueLine> read_queue(std::string_view text);
 inline constexpr const char* kQueueFormat = "%i|%T|%r|%N|%j";
 
 /// What squeue says of this user's jobs. All programs of the user share one answer, in a file of the user's
-/// caches, for five seconds. Throws cluster.
-std::map<std::string, QueueLine> shared_queue();
+/// caches, for five seconds. Throws cluster, and cancelled at a stop.
+std::map<std::string, QueueLine> shared_queue(const std::stop_token& stop = {});
 
 /// Adds a job that was just submitted to the shared answer.
 void add_to_shared_queue(const std::string& id, const std::string& name);

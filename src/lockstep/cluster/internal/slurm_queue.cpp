@@ -1,8 +1,10 @@
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <fcntl.h>
 #include <optional>
 #include <sys/file.h>
+#include <thread>
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/environment.h"
@@ -23,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr double kSharedSeconds = 5;
 constexpr std::chrono::seconds kQueueLimit{30};
+constexpr std::chrono::milliseconds kLockPause{50};
 const std::string kFailure = "failure: ";  // begins an answer that says why there is none
 constexpr int64_t kMostQueueBytes = int64_t{64} << 20;
 
@@ -34,10 +37,10 @@ fs::path shared_file() {
   return caches / "slurm" / ("queue-" + as_hex(hash_of(std::string_view(configuration))));
 }
 
-std::string ask_squeue() {
+std::string ask_squeue(const std::stop_token& stop) {
   const CommandEnd end = run_command(
       {"squeue", "--me", "--array", "--noheader", "--states=all", std::string("--format=") + kQueueFormat},
-      {.limit = kQueueLimit});
+      {.limit = kQueueLimit, .stop = stop});
   if (end.status == 0) return end.output;
   throw Error(ErrorCode::cluster,
               end.out_of_time ? "squeue did not answer within " + std::to_string(kQueueLimit.count()) + " s"
@@ -47,11 +50,15 @@ std::string ask_squeue() {
 }
 
 // Holds a lock file, so that of several programs one asks and the others read its answer.
-Descriptor lock_beside(const fs::path& file) {
+Descriptor lock_beside(const fs::path& file, const std::stop_token& stop = {}) {
   std::error_code none;
   fs::create_directories(file.parent_path(), none);
   Descriptor lock(::open((file.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock) ::flock(lock.get(), LOCK_EX);
+  while (lock && ::flock(lock.get(), stop.stop_possible() ? LOCK_EX | LOCK_NB : LOCK_EX) != 0 &&
+         (errno == EWOULDBLOCK || errno == EINTR)) {
+    if (stop.stop_requested()) throw Error(ErrorCode::cancelled, "stopped waiting for squeue");
+    std::this_thread::sleep_for(kLockPause);
+  }
   return lock;
 }
 
@@ -128,10 +135,10 @@ std::map<std::string, QueueLine> read_queue(std::string_view text) {
   return lines;
 }
 
-std::map<std::string, QueueLine> shared_queue() {
+std::map<std::string, QueueLine> shared_queue(const std::stop_token& stop) {
   const fs::path file = shared_file();
-  if (file.empty()) return read_queue(ask_squeue());
-  const Descriptor lock = lock_beside(file);
+  if (file.empty()) return read_queue(ask_squeue(stop));
+  const Descriptor lock = lock_beside(file, stop);
   if (const auto answer = young_answer(file)) {
     if (answer->starts_with(kFailure)) throw failure_in(*answer);
     return read_queue(*answer);
@@ -140,10 +147,11 @@ std::map<std::string, QueueLine> shared_queue() {
     share(file, fixed(now_seconds(), 3) + "\n" + answer);
   };
   try {
-    const std::string answer = ask_squeue();
+    const std::string answer = ask_squeue(stop);
     share_now(answer);
     return read_queue(answer);
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::cancelled) throw;
     share_now(kFailure +
               Json{error.message(), error.hint()}.dump(-1, ' ', false, Json::error_handler_t::replace) +
               "\n");

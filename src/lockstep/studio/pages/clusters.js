@@ -32,11 +32,13 @@ function simple(page, command, name, words) { return page.question({ command: `c
 function actions(page, one) {
   const button = (label, onclick, danger) => m("button.quiet", { type: "button", class: danger ? "danger" : "", "aria-label": `${label} ${one.name}`, onclick }, label);
   const isOwn = Boolean(one.file);
+  const remove = button("Remove", simple(page, "remove", one.name, { title: `Remove ${one.name}?`, button: "Remove", danger: true, text: "The file of the profile is removed. Jobs and machines stay." }), true);
+  if (one.error) return [remove];
   return [button("Validate", simple(page, "validate", one.name, { title: `Validate ${one.name}?`, button: "Validate", isKept: true, text: "It tries the profile stage by stage, with small jobs." })),
     one.default ? null : button("Use", simple(page, "default", one.name, { title: `Make ${one.name} the default?`, button: "Make default", text: "Jobs for which no profile is named run there." })),
     isOwn ? button("Edit", () => edit(page, one)) : null,
     m("a.quiet-link", { href: `/api/profile-file?name=${encodeURIComponent(one.name)}`, download: `${one.name}.json`, "aria-label": `Export ${one.name}` }, "Export"),
-    isOwn ? button("Remove", simple(page, "remove", one.name, { title: `Remove ${one.name}?`, button: "Remove", danger: true, text: "The file of the profile is removed. Jobs and machines stay." }), true) : null];
+    isOwn ? remove : null];
 }
 
 export class ClustersPage extends Polled {
@@ -60,7 +62,8 @@ export class ClustersPage extends Polled {
 
   row(one) {
     return m("tr", { key: one.name }, m("td.wide", m("a", { href: `#!/cluster/${encodeURIComponent(one.name)}` }, m("bdi", one.name)), one.default ? m("small.soft", "the default") : null),
-      m("td", m("bdi", one.profile.scheduler)), m("td", m("bdi", one.profile.login)), m("td", machines(one.profile)), m("td.note", { title: one.file }, m("bdi", one.file || "")),
+      one.error ? m("td", { colspan: 3 }, m("bdi", one.error))
+        : [m("td", m("bdi", one.profile.scheduler)), m("td", m("bdi", one.profile.login)), m("td", machines(one.profile))], m("td.note", { title: one.file }, m("bdi", one.file || "")),
       m("td.act", actions(this, one)));
   }
 

@@ -1,5 +1,5 @@
 // The queue: jobs of this machine and of clusters, and what each of them writes.
-import { get, refreshRuns, runs } from "./api.js";
+import { Failure, get, listen, refreshRuns, runs, throttled } from "./api.js";
 import { age, commandLine, count, duration, moment, percent } from "./format.js";
 import { Command, Facts, Problem, Progress, State } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -19,15 +19,45 @@ function actions(page, job) {
 }
 
 const choice = { text: "" };
+const farPause = 15_000; // milliseconds between two questions to all login nodes
+
+const isFar = (id) => id.includes(":");
 
 export class JobsPage extends Polled {
+  oninit({ attrs }) {
+    super.oninit({ attrs });
+    this.loadFar = throttled(() => this.readFar(), farPause);
+    this.loadFar();
+    this.farTimer = setInterval(this.loadFar, farPause);
+    this.ends.push(listen("command", this.loadFar));
+  }
+
+  onremove() {
+    super.onremove();
+    clearInterval(this.farTimer);
+    this.loadFar.cancel();
+  }
+
   async ask() { this.jobs = await get("/api/jobs"); }
+
+  // Jobs behind login nodes, which may be slow to answer.
+  async readFar() {
+    try {
+      const { jobs, warnings } = await get("/api/all-jobs");
+      this.far = jobs.filter((job) => isFar(job.id));
+      this.farError = warnings ? new Failure(warnings) : null;
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      this.farError = error;
+    }
+    m.redraw();
+  }
 
   oncreate() { document.title = "Jobs · Lockstep studio"; }
 
   row(job) {
     const share = job.progress ?? (job.total_steps ? (job.step || 0) / job.total_steps : undefined);
-    return m("tr", { key: job.id }, m("td.number", m("a", { href: `#!/job/${job.id}` }, job.id)), m("td", m(State, { state: job.state })),
+    return m("tr", { key: job.id }, m("td.number", m("a", { href: `#!/job/${encodeURIComponent(job.id)}` }, job.id)), m("td", m(State, { state: job.state })),
       m("td.wide", m("bdi", job.name || commandLine(job.command || [])), job.reason ? m("small.soft", m("bdi", job.reason)) : null),
       m("td", job.profile), m("td.number", count(job.workers)),
       m("td", job.state === "running" && share !== undefined ? m(Progress, { label: `Progress of job ${job.id}`, value: share, of: 1 }) : null),
@@ -38,12 +68,12 @@ export class JobsPage extends Polled {
   view() {
     const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (job) => words.every((word) => `${job.id}\n${job.name}\n${job.state}\n${job.profile}\n${(job.command || []).join(" ")}`.toLowerCase().includes(word));
-    const jobs = (this.jobs || []).filter(fits).reverse();
+    const jobs = [...(this.far || []), ...(this.jobs || [])].filter(fits).reverse();
     const heads = [["Job", 1], ["State"], ["What"], ["Profile"], ["Workers", 1], ["Progress"], ["Accuracy", 1], ["Time", 1], ["Left", 1], ["Submitted", 1]];
     return m("div", m(".head", m("div", m("h1", "Jobs"), m("p", this.jobs ? `${count(jobs.length)} ${jobs.length === 1 ? "job" : "jobs"}` : "")),
       m(".tools", m("input", { type: "search", placeholder: "Search", "aria-label": "Search jobs", value: choice.text,
         oninput: (event) => { choice.text = event.target.value; } }))),
-    this.error ? m(Problem, { error: this.error }) : null, this.output(),
+    this.error ? m(Problem, { error: this.error }) : null, this.farError ? m(Problem, { error: this.farError }) : null, this.output(),
     !this.jobs ? (this.error ? null : m(".empty", "Reading the queue…"))
       : jobs.length === 0 ? m(".card.empty", m("h2", "No jobs"), m("p", "Put one into the queue with ", m("code", "lockstep batch train FOLDER"), "."))
         : m(".table-box", { tabindex: 0, role: "region", "aria-label": "Jobs" }, m("table.jobs", m("caption.out-of-sight", "Jobs"),
@@ -57,6 +87,13 @@ export class JobPage extends Polled {
     super();
     this.rank = -1;
     this.text = "";
+  }
+
+  oninit({ attrs }) {
+    super.oninit({ attrs });
+    if (!isFar(attrs.id)) return;
+    clearInterval(this.timer);
+    this.timer = setInterval(this.load, 10_000); // its login node is asked each time
   }
 
   oncreate({ attrs }) { document.title = `Job ${attrs.id} · Lockstep studio`; }
@@ -73,7 +110,7 @@ export class JobPage extends Polled {
   fetch(job) {
     openCommandForm({ title: `Fetch the results of job ${job.id}`, button: "Fetch", command: "job fetch", extra: { job: String(job.id) },
       text: "Weights, curves and diary are copied to a folder on the machine of studio; of a job on a cluster they come from there.",
-      word: { label: "folder", help: "a folder on the machine of studio", value: `job-${job.id}` }, start: (body) => this.start(body) });
+      word: { label: "folder", help: "a folder on the machine of studio", value: `job-${job.id.replace(":", "-")}` }, start: (body) => this.start(body) });
   }
 
   // The diary stays at its end while it grows, unless the reader has gone up.
