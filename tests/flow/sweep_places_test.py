@@ -51,6 +51,9 @@ class Places(runs.TestFolders, unittest.TestCase):
             printed = self.sweep(name, *options)
             self.assertRegex(printed, r"memory of the process of all trials: [0-9.]+ [MG]B at most")
             self.check(name)
+        # A trial's run says how it is trained alone, not what its process is.
+        self.assertEqual(runs.of_kind(self.folder / "one/trials/0004", "environment")[0]["values"]["arguments"][:3],
+                         ["lockstep", "train", str(self.digits)])
         row = self.expected[4]
         alone = self.folder / "alone"
         options = [word for name, value in row["parameters"].items() for word in (f"--{name}", value)]

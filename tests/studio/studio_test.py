@@ -60,6 +60,10 @@ class StudioPages(browser.Studio, unittest.TestCase):
     def cookie(self):
         return "; ".join(f"{one['name']}={one['value']}" for one in self.browser.context.cookies())
 
+    def test_the_axis_of_steps_names_whole_steps_where_they_are(self):
+        ticks = self.page.evaluate("import('/plot.js').then(plot => [plot.ticks(39, 41, 4, 1), plot.ticks(39, 41, 4)])")
+        self.assertEqual(ticks, [[39, 40, 41], [39, 39.5, 40, 40.5, 41]])
+
     def test_a_request_without_the_token_gets_401(self):
         known = set(re.findall(r'"(/api/[a-z-]+)"', (SOURCES / "routes.cpp").read_text(encoding="utf-8")))
         self.assertGreater(len(known), 25)

@@ -131,6 +131,8 @@ class TrialThreads {
     train::TrainingRequest request;
     request.folder = call.words.front();
     request.given = given;
+    request.words = order.words;
+    request.words.insert(request.words.begin(), "lockstep");
     request.stop = stop;
     request.images = images_;
     const double need = needs_.of(request, options);

@@ -118,7 +118,7 @@ export class Chart {
     this.drawnState = state;
     this.drawn = drawPlot(this.canvas, {
       lines: this.lines(), from, to, isLog: Boolean(log), cursor: this.cursor, drag: this.drag,
-      theme: theme.colors(), xText: axisText[axis], yText: isShare ? (y) => `${Number((y * 100).toPrecision(4))} %` : null,
+      theme: theme.colors(), xText: axisText[axis], xLeast: axis === "step" ? 1 : 0, yText: isShare ? (y) => `${Number((y * 100).toPrecision(4))} %` : null,
     });
   }
 

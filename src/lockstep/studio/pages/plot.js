@@ -3,11 +3,11 @@ import { figure } from "./format.js";
 
 export const margin = { left: 56, right: 12, top: 10, bottom: 26 };
 
-// Steps of 1, 2 or 5 times a power of ten.
-export function ticks(low, high, most) {
+// Steps of 1, 2 or 5 times a power of ten, and of at least `least`.
+export function ticks(low, high, most, least = 0) {
   const span = high - low;
   if (!(span > 0)) return [low];
-  const raw = span / most;
+  const raw = Math.max(span / most, least);
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw);
   const list = [];
@@ -105,7 +105,8 @@ function drawGaps(context, points, place, top) {
 }
 
 // Returns {place, unplace, box} for what follows the pointer.
-//   plot  {lines: [{raw, smooth, color, dash}], from, to, isLog, cursor, theme, xText, yText}
+//   plot  {lines: [{raw, smooth, color, dash}], from, to, isLog, cursor, theme, xText, xLeast, yText}
+//   xLeast  the least distance between ticks
 export function drawPlot(canvas, plot) {
   const scale = window.devicePixelRatio || 1;
   const width = canvas.clientWidth;
@@ -139,7 +140,7 @@ export function drawPlot(canvas, plot) {
   }
   context.textAlign = "center";
   context.textBaseline = "top";
-  const columns = ticks(from, to, Math.max(3, Math.floor(box.width / 90)));
+  const columns = ticks(from, to, Math.max(3, Math.floor(box.width / 90)), plot.xLeast);
   for (const [at, text] of tickTexts(columns, plot.xText || ((x) => figure(x))).entries()) {
     const x = place(columns[at], low)[0];
     const half = context.measureText(text).width / 2;

@@ -48,6 +48,7 @@ struct TrainingRequest {
   Listener listener;          ///< receives the run's events; for an example see trial_progress.h
   std::vector<std::string>
       given;                 ///< at resume: names of options that were given, also with their default values
+  std::vector<std::string> words{};  ///< command line of this run for its log; empty: the process's
   bool console = false;      ///< progress and curves on standard output
   std::stop_token stop;      ///< ends the run at the next shard, with a checkpoint
   std::stop_token enough{};  ///< ends the run after the step under way, with its weights, as an observer does

@@ -96,7 +96,10 @@ record::Environment environment_here(const std::string& data, int64_t ranks, int
 }
 
 void say_start(RunLog& log, const StartReport& report) {
-  log.say(environment_here(report.folder, report.ranks, report.prepared.plan.machine.workers));
+  record::Environment environment =
+      environment_here(report.folder, report.ranks, report.prepared.plan.machine.workers);
+  if (!report.words.empty()) environment.arguments = report.words;
+  log.say(environment);
   say_plan(log, report);
   say_resume(log, report.start, report.prepared.plan.step.accumulate);
   if (!report.warning.empty()) log.message(report.warning, "warning");

@@ -20,6 +20,7 @@ struct StartReport {
   std::string folder;
   std::string warning;
   int64_t ranks = 1;
+  std::vector<std::string> words{};  ///< the run's command line; empty: the process's
 };
 
 /// The event of an attempt that begins here.
