@@ -11,7 +11,6 @@
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
-using namespace lockstep::pool;
 
 // What workers are given and what they send: structs that describe their members, because a worker may be a
 // process on another machine.

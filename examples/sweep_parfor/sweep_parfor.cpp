@@ -13,7 +13,6 @@
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
-using namespace lockstep::pool;
 
 // The input and the result of a trial are structs that describe their members, so that they can be sent to
 // another process and back.

@@ -12,7 +12,6 @@
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
-using namespace lockstep::pool;
 
 // The input of a trial. Fields with the names of searched parameters are set for each trial.
 struct Settings {
