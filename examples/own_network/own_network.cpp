@@ -8,7 +8,7 @@
 //   build/own_network/own_network digits
 //
 // Its last line:
-//   accuracy 0.970 on images it has not seen; the weights are in runs/own_network-001/model.safetensors
+//   accuracy 0.967 on images it has not seen; the weights are in runs/own_network-001/model.safetensors
 // Ctrl-C saves a checkpoint, and the run's name continues it:
 //   build/own_network/own_network digits runs/own_network-001
 #include <cstdio>
