@@ -13,7 +13,8 @@ install(TARGETS ${_modules} lockstep_lockstep EXPORT lockstep_targets)
 install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake DESTINATION
   ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN cli EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN cli EXCLUDE PATTERN cuda EXCLUDE
+  PATTERN object_store EXCLUDE PATTERN pages EXCLUDE PATTERN scripts EXCLUDE PATTERN "test_*.h" EXCLUDE)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstep-config.cmake.in
   ${PROJECT_BINARY_DIR}/lockstep-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

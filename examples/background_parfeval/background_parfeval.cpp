@@ -11,7 +11,6 @@
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
-using namespace lockstep::pool;
 
 // What workers are given and what they send: structs that describe their members, because a worker may be a
 // process on another machine.
@@ -63,7 +62,7 @@ constexpr auto train_task = task<train_in_background>("train_in_background");
 
 void client(Session& session) {
   if (session.arguments().size() != 1)
-    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+    throw Error(ErrorCode::invalid_option, "the arguments are not one folder of images",
                 "usage: background_parfeval FOLDER");
   const std::string& folder = session.arguments().front();
   const Pool pool = session.open_pool({.workers = 3});

@@ -3,14 +3,17 @@
 //
 //   build/cloud_cluster/cloud_cluster NAME PACKAGE DOLLARS
 //
-// PACKAGE is Lockstep's package for the machines, and DOLLARS the highest price of an hour. Its last line:
+// PACKAGE is Lockstep's package for the machines, and DOLLARS the highest price of an hour. After Ctrl-C the
+// cluster is removed too. Its last line:
 //   photos is removed, and has cost at most $0.01
 #include <cstdio>
 #include <string>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cloud/provider.h"
+#include "lockstep/launch/stop_signals.h"
 
 using namespace lockstep;
 
@@ -31,6 +34,7 @@ void use(cloud::Provider& aws, const std::string& name, const cloud::Watch& watc
 }
 
 void make_use_and_remove(const std::string& name, const std::string& package, double most_per_hour) {
+  const launch::StopSignals signals("ending; what was made is removed, unless you press Ctrl-C again");
   const cloud::ClusterRequest request{.region = "us-east-1",
                                       .type = "g5.12xlarge",
                                       .workers = 8,
@@ -46,16 +50,16 @@ void make_use_and_remove(const std::string& name, const std::string& package, do
   const auto records = cloud::ClusterRecords::of_user();
   if (records.has(name))
     throw Error(ErrorCode::invalid_option, "there is a cluster " + name + " already", "choose another name");
-  const cloud::Watch watch{.show = show};
+  const cloud::Watch until_stopped{.show = show, .stop = signals.token()}, to_its_end{.show = show};
   try {
-    aws->create(name, request, watch);
-    use(*aws, name, watch);
+    aws->create(name, request, until_stopped);
+    use(*aws, name, until_stopped);
   } catch (...) {
-    if (records.has(name)) aws->remove(name, "us-east-1", watch);  // whatever was made until then
+    if (records.has(name)) aws->remove(name, "us-east-1", to_its_end);  // whatever was made until then
     throw;
   }
   const cloud::ClusterRecord record = records.find(name);
-  aws->remove(name, "us-east-1", watch);  // throws if anything with its tag is left
+  aws->remove(name, "us-east-1", to_its_end);  // throws if anything with its tag is left
   std::printf("%s is removed, and has cost at most $%.2f\n", name.c_str(),
               cloud::most_dollars(record, now_seconds()));
 }
@@ -63,12 +67,13 @@ void make_use_and_remove(const std::string& name, const std::string& package, do
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: cloud_cluster NAME PACKAGE DOLLARS\n");
+  const auto dollars = argc == 4 ? parse_number<double>(argv[3]) : std::nullopt;
+  if (!dollars) {
+    std::fprintf(stderr, "usage: cloud_cluster NAME PACKAGE DOLLARS, which is a number as in 12.50\n");
     return 2;
   }
   try {
-    make_use_and_remove(argv[1], argv[2], std::stod(argv[3]));
+    make_use_and_remove(argv[1], argv[2], *dollars);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "cloud_cluster: %s\n", error.what());

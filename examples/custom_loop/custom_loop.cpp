@@ -4,8 +4,9 @@
 //
 //   build/custom_loop/custom_loop FOLDER --workers 3      three threads; without a number, one for each core
 //   build/custom_loop/custom_loop FOLDER --processes 2    two processes
-//   torchrun --no-python --nproc-per-node 2 build/custom_loop/custom_loop FOLDER    the ranks are the
-//   workers; mpirun, srun and lockstep run work too
+//   torchrun --no-python --nproc-per-node 2 build/custom_loop/custom_loop FOLDER    two ranks
+//
+// The ranks of a launcher are the workers; mpirun, srun and lockstep run work too.
 // FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
 // examples/own_network). Its last line:
 //   accuracy 0.875 on 200 images held out; weights 75f7ac9e4aeeb881
@@ -96,10 +97,10 @@ constexpr auto train_task = task<train_by_hand>("train_by_hand");
 void client(Session& session) {
   const auto& words = session.arguments();
   if (words.size() % 2 == 0) {
-    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+    throw Error(ErrorCode::invalid_option,
+                "the arguments are not a folder of images and pairs of an option and a value",
                 "usage: custom_loop FOLDER [--workers N | --processes N] [--epochs N] [--precision 32-true] "
-                "[--output RUN] "
-                "[--resume true]");
+                "[--output RUN] [--resume true]");
   }
   Settings settings{.folder = words.front()};
   for (size_t i = 1; i < words.size(); i += 2)

@@ -4,9 +4,9 @@
 //   scripts/build && cmake --install build/release --prefix ~/lockstep
 //   cmake -S examples/parallel_wrapper -B build/parallel_wrapper -DCMAKE_PREFIX_PATH=~/lockstep
 //   cmake --build build/parallel_wrapper
-//   build/parallel_wrapper/parallel_wrapper mnist          (a folder with MNIST's four files, or with a
-//   folder of images for each class)
+//   build/parallel_wrapper/parallel_wrapper mnist
 //
+// mnist is a folder with MNIST's four files, or with a folder of images for each class.
 // Its last line, on MNIST: accuracy 0.976 after 211 averages of 2 replicas
 #include <cstdio>
 
@@ -16,7 +16,8 @@ using namespace lockstep;
 
 void client(Session& session) {
   if (session.arguments().size() != 1)
-    throw Error(ErrorCode::invalid_option, "no folder of images was named", "usage: parallel_wrapper FOLDER");
+    throw Error(ErrorCode::invalid_option, "the arguments are not one folder of images",
+                "usage: parallel_wrapper FOLDER");
   // The tutorial's LeNet: 20 and 50 filters of 5 x 5, each with max pooling, then 500 units; weights by
   // Xavier.
   const nn::Network lenet = nn::find_network("lenet");

@@ -2,8 +2,7 @@
 // the rates.
 //
 //   build/sweep_parfor/sweep_parfor FOLDER             workers are threads of this program, one for each core
-//   build/sweep_parfor/sweep_parfor FOLDER processes   workers are processes; the task and the
-//   table are the same
+//   build/sweep_parfor/sweep_parfor FOLDER processes   workers are processes, with the same task and table
 //
 // FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
 // examples/own_network). Its last line:
@@ -14,7 +13,6 @@
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
-using namespace lockstep::pool;
 
 // The input and the result of a trial are structs that describe their members, so that they can be sent to
 // another process and back.
@@ -53,14 +51,16 @@ Score train_once(Worker& worker, const Trial& trial) {
 constexpr auto train_task = task<train_once>("train_once");  // another process finds it by this name
 
 int client(Session& session) {
-  if (session.arguments().empty())
-    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+  const std::vector<std::string>& arguments = session.arguments();
+  const bool processes = arguments.size() == 2 && arguments.back() == "processes";
+  if (arguments.size() != 1 && !processes)
+    throw Error(ErrorCode::invalid_option,
+                "the arguments are not a folder of images, or this and the word processes",
                 "usage: sweep_parfor FOLDER [processes]");
-  const bool processes = session.arguments().back() == "processes";
   const Pool pool = session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads});
 
   std::vector<Trial> trials;
-  for (const double rate : {0.0005, 0.005, 0.02, 0.05}) trials.push_back({session.arguments().front(), rate});
+  for (const double rate : {0.0005, 0.005, 0.02, 0.05}) trials.push_back({arguments.front(), rate});
   const train::TrialProgress progress(stderr);  // a line and a curve for each trial, while they run
   const std::vector<Score> scores = pool.parfor(
       train_task, trials, {.queue = progress.queue()});  // waits; the first failure is thrown here

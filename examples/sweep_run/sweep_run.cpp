@@ -2,8 +2,7 @@
 // from the first trials what to try next. The trials are calls of a task on a pool.
 //
 //   build/sweep_run/sweep_run FOLDER             workers are threads of this program, one for each core
-//   build/sweep_run/sweep_run FOLDER processes   workers are processes; the trials and their results are the
-//   same
+//   build/sweep_run/sweep_run FOLDER processes   workers are processes, with the same trials and results
 //
 // FOLDER holds a folder of images for each class, e.g. the digits of data/digits-png.tar.gz (see
 // examples/own_network). Its last line:
@@ -13,7 +12,6 @@
 #include "lockstep/lockstep.h"
 
 using namespace lockstep;
-using namespace lockstep::pool;
 
 // The input of a trial. Fields with the names of searched parameters are set for each trial.
 struct Settings {
@@ -55,10 +53,12 @@ std::string text_of(const sweep::Assignment& parameters) {
 }
 
 int client(Session& session) {
-  if (session.arguments().empty())
-    throw Error(ErrorCode::invalid_option, "no folder of images was named",
+  const std::vector<std::string>& arguments = session.arguments();
+  const bool processes = arguments.size() == 2 && arguments.back() == "processes";
+  if (arguments.size() != 1 && !processes)
+    throw Error(ErrorCode::invalid_option,
+                "the arguments are not a folder of images, or this and the word processes",
                 "usage: sweep_run FOLDER [processes]");
-  const bool processes = session.arguments().back() == "processes";
   session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads});
 
   sweep::Space space;  // the same texts as on the command line of lockstep sweep
@@ -72,7 +72,7 @@ int client(Session& session) {
       .report = [](const sweep::Trial& trial) {  // in the order in which trials end
         std::fprintf(stderr, "trial %d has ended: %.3f\n", static_cast<int>(trial.number), trial.value);
       }};
-  const auto found = sweep::run(session, space, train_task, options, {.folder = session.arguments().front()});
+  const auto found = sweep::run(session, space, train_task, options, {.folder = arguments.front()});
 
   for (const sweep::Trial& trial : found.trials)
     std::printf("%2d  %.3f %s\n", static_cast<int>(trial.number), trial.value,

@@ -50,7 +50,8 @@ void step(const train::BuiltModel& model, const std::vector<at::Tensor>& gradien
 void client(Session& session) {
   const auto& words = session.arguments();
   if (words.size() < 2 || words.size() % 2 != 0)
-    throw Error(ErrorCode::invalid_option, "no images or no weights were named",
+    throw Error(ErrorCode::invalid_option,
+                "the arguments are not a folder of images, weights, and pairs of an option and a value",
                 "usage: transfer_head FOLDER WEIGHTS [--OPTION VALUE]...");
   Settings settings;
   for (size_t i = 2; i < words.size(); i += 2)

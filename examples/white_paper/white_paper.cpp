@@ -77,7 +77,8 @@ train::Options training_options(const Experiment& experiment) {
 void client(Session& session) {
   const auto& words = session.arguments();
   if (words.size() % 2 != 1)
-    throw Error(ErrorCode::invalid_option, "no images were named",
+    throw Error(ErrorCode::invalid_option,
+                "the arguments are not a folder of images and pairs of an option and a value",
                 "usage: white_paper FOLDER [--OPTION VALUE]...");
   Experiment experiment;
   for (size_t i = 1; i < words.size(); i += 2)

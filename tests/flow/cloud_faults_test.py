@@ -11,6 +11,7 @@ import subprocess
 import unittest
 
 import aws_services
+import cloud_test
 import runs
 from cloud_test import Cloud
 
@@ -154,6 +155,25 @@ class CloudFaults(Cloud):
         self.assertIn("refused update-cluster: busy", self.error_of(account.run(
             "resize", "c1", "--workers", "16", "--yes", environment={"FAKE_PCLUSTER_ERROR": "busy"})))
         self.assertEqual((self.listed()["state"], self.rates()[-1]), ("running", (small, True)))
+
+    def test_ctrl_c_in_a_program_removes_its_cluster(self):
+        """examples/cloud_cluster."""
+        account = self.account
+        process = subprocess.Popen([cloud_test.EXAMPLE, "c1", account.package, "20"], cwd=account.folder, text=True,
+                                   env=account.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        runs.wait_for((account.folder / "state/lockstep/cloud/c1/cluster.json").exists)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=120)[1]
+        self.assertEqual(process.returncode, 1, said)
+        self.assertIn("ending; what was made is removed, unless you press Ctrl-C again", said)
+        self.assertEqual(account.left("c1"), [])
+
+    def test_a_program_refuses_a_price_that_is_no_number(self):
+        done = subprocess.run([cloud_test.EXAMPLE, "c1", self.account.package, "cheap"], capture_output=True, text=True,
+                              check=False, timeout=120, env=self.account.environment)
+        self.assertEqual((done.returncode, done.stderr),
+                         (2, "usage: cloud_cluster NAME PACKAGE DOLLARS, which is a number as in 12.50\n"))
 
 
 def load_tests(loader, _tests, _pattern):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Installs the project, builds examples/own_network and README's program against it knowing nothing but
-CMAKE_PREFIX_PATH, and trains with them. Where they cannot read their images they say so as the program does.
+CMAKE_PREFIX_PATH, and trains with them. Where they cannot read their images they say so as the program does. What is
+installed is complete, can be found twice, and says what it lacks.
 
 usage: example_test.py CMAKE BUILD-FOLDER WORK-FOLDER GENERATOR COMPILER
 """
@@ -78,6 +79,52 @@ def check_ctrl_c(program, digits, work, environment):
         sys.exit("a run stopped by Ctrl-C and continued has other weights")
 
 
+def check_headers(include):
+    """Each installed header includes installed headers only, and none is of a test."""
+    for header in include.rglob("*.h"):
+        if header.name.startswith("test_"):
+            sys.exit(f"{header} is a header of a test")
+        for name in re.findall(r'^#include "(.*)"', header.read_text(), re.MULTILINE):
+            if not (include / name).exists():
+                sys.exit(f"{header} includes {name}, which is not installed")
+
+
+def check_found(cmake, work, options, environment):
+    """Two folders of a project may find Lockstep. A project that requires it is told why it cannot have it, and one
+    that does not goes on."""
+    project, other = work / "found", work / "another LibTorch"
+    start = "cmake_minimum_required(VERSION 3.25)\nproject(found LANGUAGES CXX)\n"
+    for part in ("one", "two"):
+        (project / part).mkdir(parents=True)
+        (project / part / "CMakeLists.txt").write_text("find_package(lockstep 0.1 REQUIRED)\n")
+    (project / "CMakeLists.txt").write_text(f"{start}add_subdirectory(one)\nadd_subdirectory(two)\n")
+    configure = [cmake, "-S", project, "-B", work / "found-build", *options]
+    checked(*configure, env=environment)
+
+    (other / "torch/lib").mkdir(parents=True)
+    (other / "torch/lib/libtorch_cpu.so").touch()
+    (other / "torch/include/torch/headeronly").mkdir(parents=True)
+    (other / "torch/include/torch/headeronly/version.h").write_text(
+        "".join(f"#define TORCH_VERSION_{part} 1\n" for part in ("MAJOR", "MINOR", "PATCH")))
+    for lacking, reason in ((f"-DLOCKSTEP_LIBTORCH={work}", f'LibTorch is not in "{work}". Pass -DLOCKSTEP_LIBTORCH='),
+                            (f"-DLOCKSTEP_LIBTORCH={other}", f'In "{other}" is LibTorch 1.1.1, whose classes differ.'),
+                            ("-DLOCKSTEP_nlopt_LIBRARY:FILEPATH=OFF", "apt-get install libnlopt-dev")):
+        said = failed(*configure, lacking, status=1, env=environment)
+        if reason not in " ".join(said.split()):
+            sys.exit(f"with {lacking} find_package says:\n{said}")
+    (project / "CMakeLists.txt").write_text(f"{start}find_package(lockstep 0.1)\n")
+    checked(*configure, env=environment)
+
+
+def check_plug_in(program, prefix, work, environment):
+    """A program finds the installed plug-ins, which are not beside it."""
+    if not (prefix / "lib/lockstep/liblockstep_object_store.so").exists():
+        return
+    said = failed(program, "s3://", status=2, cwd=work, env=environment)
+    if not said.startswith('own_network: "s3://" names no bucket\n'):
+        sys.exit(f"the example does not find the library for object stores:\n{said}")
+
+
 def main():
     cmake, built, work, generator, compiler = sys.argv[1:]
     # The work folder keeps its place, so that a compiler cache finds what it compiled before.
@@ -86,10 +133,16 @@ def main():
     prefix, example = work / "prefix", work / "example"
     checked(cmake, "--install", built, "--prefix", prefix)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
-    # Not optimised, which the compiler takes long for: what the programs take long for is in the libraries.
+    check_headers(prefix / "include")
+    # As the example's head says, so not optimised, which the compiler takes long for: what the programs take long for
+    # is in the libraries.
     options = ["-G", generator, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_CXX_COMPILER={compiler}",
-               "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG"]
+               "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"]
+    check_found(cmake, work, options, environment)
     build(cmake, runs.ROOT / "examples/own_network", example, options, environment)
+    if "-DNDEBUG " not in (example / "compile_commands.json").read_text():
+        sys.exit("the example is compiled with other members of LibTorch's classes than LibTorch is")
+    check_plug_in(example / "own_network", prefix, work, environment)
     if "hint: check the path" not in failed(example / "own_network", work / "nowhere", status=1, cwd=work,
                                             env=environment):
         sys.exit("the example does not say that there are no images")

@@ -88,7 +88,7 @@ class LaunchedPool(Launched, unittest.TestCase):
 
     def test_an_error_of_the_client_ends_all(self):
         said = self.launch(2, status=2)[1]
-        self.assertIn("no folder of images was named", said)
+        self.assertIn("the arguments are not a folder of images and pairs", said)
         self.assertNotIn("[rank 1]", said)
 
     def test_an_error_of_a_rank_is_told_once(self):

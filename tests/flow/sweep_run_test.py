@@ -31,6 +31,10 @@ def main():
             if best is None or float(best[2]) != max(accuracies) or not rows[int(best[1])].endswith(best[3]):
                 sys.exit(f"the example's last line is not what its head promises: {last}")
             tables.append(done.stdout)
+        refused = subprocess.run([program, folder / "digits", "proceses"], check=False, capture_output=True, text=True,
+                                 timeout=runs.SECONDS_PER_RUN)
+        if refused.returncode != 2 or "usage: sweep_run FOLDER [processes]" not in refused.stderr:
+            sys.exit(f"a word that it does not know is not refused: {refused.stderr}")
         if tables[0] != tables[1]:
             sys.exit("threads and processes do not give the same trials")
 

@@ -69,10 +69,9 @@ class Trials:
 
     def headers(self):
         """The packages that docs/packages.md names for programs that use the library."""
-        listed = re.search(r"^readonly packages=\((.*?)^\)", (ROOT / "scripts/setup").read_text(),
+        listed = re.search(r"^apt-get install (g\+\+ .*?)\n```$", (ROOT / "docs/packages.md").read_text(),
                            re.MULTILINE | re.DOTALL)[1]
-        words = re.sub(r"#.*", "", listed).split()
-        return words[words.index("libspng-dev"):words.index("libsodium-dev") + 1]
+        return listed.replace("\\\n", " ").split()
 
     def package(self, kind, pattern):
         """The package, which is made if it is not there."""
@@ -96,7 +95,7 @@ class Trials:
 
     def build_example(self, machine, *options):
         """With a compiler: README's program, which knows nothing but the package's folder, builds and trains."""
-        machine.install("g++", "cmake", "make", *self.headers())
+        machine.install(*self.headers())
         words = " ".join(f"'{option}'" for option in options)
         machine.timed("README's program built with find_package(lockstep)",
                       f"cmake -S /given/example -B /tmp/example -DCMAKE_BUILD_TYPE=Release {words} && "

@@ -122,6 +122,9 @@ TEST(Describe, BadOptionsNameTheValueAndTheNearest) {
   EXPECT_NE(error_of([&] { set_field(options, "rate", "nan"); }).find("above 0"), std::string::npos);
   EXPECT_NE(error_of([&] { set_field(options, "colour", "grean"); }).find("did you mean green?"),
             std::string::npos);
+  EXPECT_EQ(error_of([&] { set_field(options, "nonsense", "1"); }),
+            "there is no option --nonsense\n  hint: the options are: --rate, --epochs, --loud, --name, "
+            "--colour, --devices");
   EXPECT_EQ(error_of([&] { set_field(options, "rate", "-1"); }),
             "option --rate cannot be \"-1\": it must be a number above 0\n  hint: step size");
 }

@@ -166,9 +166,12 @@ std::string text_in(std::string_view name, const Json& json) {
 }
 
 void unknown_field(std::string_view name, const std::vector<std::string>& known) {
+  constexpr size_t kFew = 40;  // a program's own struct has fewer fields, train::Options has more
   const std::string found = nearest(name, known);
+  const std::string all = known.size() > kFew ? "lockstep train --help lists all options"
+                                              : "the options are: --" + join(known, ", --");
   throw Error(ErrorCode::invalid_option, "there is no option --" + std::string(name),
-              found.empty() ? "lockstep train --help lists all options" : "did you mean --" + found + "?");
+              found.empty() ? all : "did you mean --" + found + "?");
 }
 
 void given_twice(const char* field, const FieldTraits& traits) {

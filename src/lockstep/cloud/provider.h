@@ -22,6 +22,8 @@ struct Progress {
   bool is_warning = false;  ///< something did not succeed, and the change goes on
 };
 
+/// What sees a change of a cluster while it is made. `show` is called on the caller's thread. `stop` ends the
+/// wait with the error cancelled; what was begun goes on in the cloud.
 struct Watch {
   std::function<void(const Progress&)> show = [](const Progress&) {};
   std::stop_token stop{};

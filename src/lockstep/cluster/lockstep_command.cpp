@@ -33,7 +33,7 @@ std::string run_lockstep(const std::vector<std::string>& words, std::chrono::sec
   if (end.status == 127)
     throw Error(ErrorCode::not_found,
                 "cannot run " + text + ": the program lockstep is neither beside this program nor in PATH",
-                "install Lockstep on this machine");
+                "add the folder of the program lockstep to PATH, or install Lockstep on this machine");
   if (end.status != 0) throw error_in(text, end);
   return end.output;
 }
