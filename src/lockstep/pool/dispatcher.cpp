@@ -109,7 +109,8 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
     const std::lock_guard lock(mutex_);
     if (closing_ || !open_) throw pool_is_closed();
     call->number = next_call_++;
-    call->record = std::make_shared<CallRecord>(weak_from_this(), call->number);
+    call->record = std::make_shared<CallRecord>(
+        weak_from_this(), call->number, call->queue == nullptr ? std::thread::id() : call->queue->thread());
     pending_.push_back(call);
     schedule(later);
   }
@@ -237,19 +238,14 @@ void Dispatcher::ready(size_t worker) {
 }
 
 void Dispatcher::sent(size_t worker, int64_t number, Packet value) {
-  std::shared_ptr<QueueCore> queue;
-  std::shared_ptr<QueueUse> use;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = running_.find(number);
-    if (found == running_.end() || found->second->settled) return;  // its client was told already
-    queue = found->second->queue;
-    use = found->second->queue_use;
-  }
-  if (queue == nullptr) return;
-  queue->put(std::move(use), std::move(value), [pool = weak_from_this(), worker, number] {
-    if (const auto alive = pool.lock(); alive != nullptr && alive->is_open())
-      alive->crew_->credit(worker, number);
+  // With the lock: the failure of another rank ends the call after the values that are in its queue, and what
+  // its handler refers to may then be gone.
+  const std::lock_guard lock(mutex_);
+  const auto found = running_.find(number);
+  if (found == running_.end() || found->second->settled || found->second->queue == nullptr) return;
+  const Call& call = *found->second;
+  call.queue->put(call.queue_use, std::move(value), [crew = std::weak_ptr<Crew>(crew_), worker, number] {
+    if (const auto alive = crew.lock()) alive->credit(worker, number);
   });
 }
 
@@ -361,8 +357,9 @@ void Dispatcher::run(Later& later) {
 void Dispatcher::close() {
   Later later;
   {
-    const std::lock_guard lock(mutex_);
-    if (closing_ || crew_ == nullptr) return;
+    std::unique_lock lock(mutex_);
+    if (crew_ == nullptr) return;
+    if (closing_) return changed_.wait(lock, [&] { return closed_; });
     closing_ = true;
     for (const CallPointer& call : pending_) settle(call, later);
     pending_.clear();
@@ -379,6 +376,9 @@ void Dispatcher::close() {
     running_.clear();
   }
   run(later);
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace lockstep::pool

@@ -124,7 +124,6 @@ void ProcessCrew::prepare(Work& work) const {
   }
   work.input.bytes = tensor_bytes(work.input.tensors);
   if (work.input.bytes != nullptr) work.input.tensors.clear();
-  work.run = nullptr;  // it holds the input too
   // Refused here, and not when the call begins. Leaves room for what `begin` adds to the input.
   constexpr size_t kBeside = size_t{64} << 10;
   check_frame({.header = {{"input", work.input.fields}, {"beside", std::string(kBeside, ' ')}},

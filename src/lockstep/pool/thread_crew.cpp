@@ -47,7 +47,7 @@ class ThreadCrew : public Crew {
   }
   ~ThreadCrew() override { close(); }
 
-  void prepare(Work&) const override {}
+  void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
   void stop(size_t worker, int64_t call) override;
   void ask_to_stop(size_t worker, int64_t call) override;
@@ -94,6 +94,11 @@ void ThreadCrew::start_threads() {
     close();
     throw comm::thread_start_error(error, worker + 1, static_cast<int64_t>(seats_.size()));
   }
+}
+
+void ThreadCrew::prepare(Work& work) const {
+  if (!work.copies_input) return;
+  for (auto& [name, tensor] : work.input.tensors) tensor = tensor.clone();
 }
 
 void ThreadCrew::begin(size_t worker, Order order) {
@@ -184,7 +189,7 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),
                   .shared = shared_});
     const Worker::Scope scope(place);
-    return {.result = order.work->run(place)};
+    return {.result = order.work->run(place, order.work->input)};
   } catch (...) {
     Error error = device::error_of(std::current_exception());
     if (comm != nullptr) comm->abort(error);
