@@ -170,10 +170,12 @@ void Dispatcher::assign(const CallPointer& call) {
                           .group = call->group,
                           .gpus = gpus,
                           .credits = call->queue == nullptr ? 0 : call->queue->capacity(),
-                          .stop_asked = call->stop_asked,
-                          .words = rank == 0 ? call->words : std::vector<std::string>{}});
+                          .stop_asked = call->stop_asked});
     ++rank;
   }
+  // One by one, because all of them may be too long for one message.
+  for (std::string& word : call->words) crew_->say(*call->at_work.begin(), call->number, std::move(word));
+  call->words.clear();
 }
 
 std::deque<Dispatcher::CallPointer>::iterator Dispatcher::find_pending(int64_t number) {
@@ -215,7 +217,7 @@ void Dispatcher::ask_to_stop(int64_t number) {
 }
 
 void Dispatcher::say(int64_t number, std::string word) {
-  check_frame({.header = {{"word", word}}});  // refused here, and not on a thread of the crew
+  check_frame({.header = word_header(number, word)});  // refused here, and not on a thread of the crew
   const std::lock_guard lock(mutex_);
   if (const auto waiting = find_pending(number); waiting != pending_.end()) {
     (*waiting)->words.push_back(std::move(word));

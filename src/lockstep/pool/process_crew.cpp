@@ -67,9 +67,7 @@ class ProcessCrew : public Crew {
   void ask_to_stop(size_t worker, int64_t call) override {
     tell(worker, {{"kind", "ask_to_stop"}, {"call", call}});
   }
-  void say(size_t worker, int64_t call, std::string word) override {
-    tell(worker, {{"kind", "say"}, {"call", call}, {"word", std::move(word)}});
-  }
+  void say(size_t worker, int64_t call, std::string word) override { tell(worker, word_header(call, word)); }
   void credit(size_t worker, int64_t call) override { tell(worker, {{"kind", "credit"}, {"call", call}}); }
   WorkerInfo info(size_t worker) const override;
   bool shares_memory() const override { return source_.meeting == nullptr; }
@@ -138,7 +136,6 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"size", order.gpus.size()},
                          {"credits", order.credits},
                          {"stop_asked", order.stop_asked},
-                         {"words", order.words},
                          {"gpus", order.gpus},
                          {"worker", worker},
                          {"input", order.work->input.fields}},

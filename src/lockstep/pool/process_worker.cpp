@@ -43,12 +43,11 @@ struct ProcessJob {
   std::stop_source stop;
   std::stop_source asked;  ///< requested by Future::ask_to_stop
   Credits credits;
-  std::shared_ptr<Words> words;
+  const std::shared_ptr<Words> words = std::make_shared<Words>();
   explicit ProcessJob(Frame begin)
       : frame(std::move(begin)),
         call(frame.header.at("call").get<int64_t>()),
-        credits(frame.header.at("credits").get<int64_t>()),
-        words(std::make_shared<Words>(frame.header.at("words").get<std::vector<std::string>>())) {
+        credits(frame.header.at("credits").get<int64_t>()) {
     if (frame.header.at("stop_asked").get<bool>()) asked.request_stop();
   }
 };

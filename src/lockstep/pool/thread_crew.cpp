@@ -29,13 +29,19 @@ struct ThreadJob {
   std::stop_source stop;
   std::stop_source asked;  ///< requested by Future::ask_to_stop
   Credits credits;
-  std::shared_ptr<Words> words;
+  const std::shared_ptr<Words> words = std::make_shared<Words>();
   std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
-  explicit ThreadJob(Order given)
-      : order(std::move(given)), credits(order.credits), words(std::make_shared<Words>(order.words)) {
+  explicit ThreadJob(Order given) : order(std::move(given)), credits(order.credits) {
     if (order.stop_asked) asked.request_stop();
   }
 };
+
+// What a process would have a copy of: tensors that others have too, who may change them.
+void copy_shared(Packet& packet) {
+  for (auto& [name, tensor] : packet.tensors) {
+    if (!tensor.has_storage() || tensor.storage().use_count() > 1) tensor = tensor.clone();
+  }
+}
 
 class ThreadCrew : public Crew {
  public:
@@ -97,8 +103,7 @@ void ThreadCrew::start_threads() {
 }
 
 void ThreadCrew::prepare(Work& work) const {
-  if (!work.copies_input) return;
-  for (auto& [name, tensor] : work.input.tensors) tensor = tensor.clone();
+  if (work.copies_input) copy_shared(work.input);
 }
 
 void ThreadCrew::begin(size_t worker, Order order) {
@@ -174,8 +179,7 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
   std::unique_ptr<comm::Communicator> comm;
   const auto deliver = [&](Packet packet) {
     job.credits.take(job.stop.get_token());
-    // The task may change them while the handler reads.
-    for (auto& [name, tensor] : packet.tensors) tensor = tensor.clone();
+    copy_shared(packet);
     listener_.sent(worker, order.call, std::move(packet));
   };
   try {
@@ -189,7 +193,9 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),
                   .shared = shared_});
     const Worker::Scope scope(place);
-    return {.result = order.work->run(place, order.work->input)};
+    std::any result = order.work->run(place, order.work->input);
+    if (order.work->is_task) copy_shared(std::any_cast<Packet&>(result));
+    return {.result = std::move(result)};
   } catch (...) {
     Error error = device::error_of(std::current_exception());
     if (comm != nullptr) comm->abort(error);

@@ -27,7 +27,6 @@ struct Order {
   std::vector<int64_t> gpus;                 ///< of the call's workers, by rank; -1 for none
   int64_t credits = 0;      ///< maximum number of values on their way to the DataQueue; 0: there is no queue
   bool stop_asked = false;  ///< asked before it began
-  std::vector<std::string> words{};  ///< said to it before it began
 };
 
 struct Outcome {
