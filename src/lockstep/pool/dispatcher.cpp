@@ -196,7 +196,7 @@ void Dispatcher::cancel(int64_t number) {
       schedule(later);
     } else if (const auto found = running_.find(number); found != running_.end() && !found->second->settled) {
       found->second->cancel_requested = true;
-      tell_workers(*found->second, "the call was cancelled", later);
+      tell_workers(*found->second, StopCause::cancelled, "the call was cancelled", later);
     }
   }
   run(later);
@@ -309,14 +309,14 @@ void Dispatcher::note_failure(Call& call, const Slot& slot, Error error, Later& 
   const bool echo = error.code() == ErrorCode::cancelled;
   std::optional<Error>& place = echo ? call.echo : call.cause;
   if (!place) place = std::move(error);
-  if (!echo) tell_workers(call, reason, later);
+  if (!echo) tell_workers(call, StopCause::rank_failed, reason, later);
 }
 
 // Later, because a stop runs callbacks that a task has registered with its token.
-void Dispatcher::tell_workers(const Call& call, const std::string& reason, Later& later) {
+void Dispatcher::tell_workers(const Call& call, StopCause cause, const std::string& reason, Later& later) {
   if (call.group != nullptr) call.group->fail(reason);
   for (const size_t worker : call.at_work)
-    later.push_back([this, worker, number = call.number] { crew_->stop(worker, number); });
+    later.push_back([this, worker, number = call.number, cause] { crew_->stop(worker, number, cause); });
 }
 
 // A failure of a task ends the call at once, although other ranks may notice it later. Everything else waits
@@ -365,7 +365,8 @@ void Dispatcher::close() {
     closing_ = true;
     for (const CallPointer& call : pending_) settle(call, later);
     pending_.clear();
-    for (const auto& [number, call] : running_) tell_workers(*call, "the pool was closed", later);
+    for (const auto& [number, call] : running_)
+      tell_workers(*call, StopCause::cancelled, "the pool was closed", later);
   }
   run(later);
   later.clear();

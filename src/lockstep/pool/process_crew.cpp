@@ -63,7 +63,9 @@ class ProcessCrew : public Crew {
 
   void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
-  void stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "stop"}, {"call", call}}); }
+  void stop(size_t worker, int64_t call, StopCause cause) override {
+    tell(worker, {{"kind", "stop"}, {"call", call}, {"cancelled", cause == StopCause::cancelled}});
+  }
   void ask_to_stop(size_t worker, int64_t call) override {
     tell(worker, {{"kind", "ask_to_stop"}, {"call", call}});
   }

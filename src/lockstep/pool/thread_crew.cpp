@@ -27,7 +27,8 @@ namespace {
 struct ThreadJob {
   Order order;
   std::stop_source stop;
-  std::stop_source asked;  ///< requested by Future::ask_to_stop
+  std::stop_source cancelled;  ///< requested ahead of `stop` by StopCause::cancelled
+  std::stop_source asked;      ///< requested by Future::ask_to_stop
   Credits credits;
   const std::shared_ptr<Words> words = std::make_shared<Words>();
   std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
@@ -55,7 +56,7 @@ class ThreadCrew : public Crew {
 
   void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
-  void stop(size_t worker, int64_t call) override;
+  void stop(size_t worker, int64_t call, StopCause cause) override;
   void ask_to_stop(size_t worker, int64_t call) override;
   void say(size_t worker, int64_t call, std::string word) override;
   void credit(size_t worker, int64_t call) override;
@@ -119,8 +120,11 @@ std::shared_ptr<ThreadJob> ThreadCrew::job_of(size_t worker, int64_t call) {
   return job != nullptr && job->order.call == call ? job : nullptr;
 }
 
-void ThreadCrew::stop(size_t worker, int64_t call) {
-  if (const auto job = job_of(worker, call)) job->stop.request_stop();
+void ThreadCrew::stop(size_t worker, int64_t call, StopCause cause) {
+  const auto job = job_of(worker, call);
+  if (job == nullptr) return;
+  if (cause == StopCause::cancelled) job->cancelled.request_stop();
+  job->stop.request_stop();
 }
 
 void ThreadCrew::ask_to_stop(size_t worker, int64_t call) {
@@ -186,6 +190,7 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
     comm = communicator_for(worker, job);
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
+                  .cancelled = job.cancelled.get_token(),
                   .asked = job.asked.get_token(),
                   .words = job.words,
                   .index = static_cast<int64_t>(worker),
@@ -212,7 +217,9 @@ void ThreadCrew::close() {
     changed_.notify_all();
   }
   for (const auto& job : jobs) {
-    if (job != nullptr) job->stop.request_stop();
+    if (job == nullptr) continue;
+    job->cancelled.request_stop();
+    job->stop.request_stop();
   }
   for (Seat& seat : seats_) {
     if (seat.thread.joinable()) seat.thread.join();

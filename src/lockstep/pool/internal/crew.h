@@ -34,6 +34,9 @@ struct Outcome {
   std::optional<Error> error{};
 };
 
+/// Why an order is stopped.
+enum class StopCause { cancelled, rank_failed };
+
 /// Called by a crew's own threads, or in calls of its members, never while a lock of the crew is held.
 class CrewListener {
  public:
@@ -60,7 +63,7 @@ class Crew {
   /// Gives an order to a worker that is ready and free.
   virtual void begin(size_t worker, Order order) = 0;
   /// Requests the stop of an order; no effect if it has ended.
-  virtual void stop(size_t worker, int64_t call) = 0;
+  virtual void stop(size_t worker, int64_t call, StopCause cause) = 0;
   /// Asks an order's task to end soon; no effect if it has ended.
   virtual void ask_to_stop(size_t worker, int64_t call) = 0;
   /// Says a word to an order's task; no effect if it has ended.

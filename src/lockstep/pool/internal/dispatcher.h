@@ -106,7 +106,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   void assign(const CallPointer& call);
   void worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note);
   void note_failure(Call& call, const Slot& slot, Error error, Later& later);
-  void tell_workers(const Call& call, const std::string& reason, Later& later);
+  void tell_workers(const Call& call, StopCause cause, const std::string& reason, Later& later);
   void settle_if_over(const CallPointer& call, Later& later);
   void settle(const CallPointer& call, Later& later);
   void finish(const CallPointer& call, const std::function<void(CallRecord&)>& end);
