@@ -253,10 +253,11 @@ void run_job_runner(const std::string& root) {
 }
 
 Packet Pool::run_packed(const AnyTask& task, const Packet& input) const {
-  Work work{.name = std::string(task.name),
-            .input = input,
-            .run = [run = task.run, input](Worker& worker) { return std::any(run(worker, input)); },
-            .is_task = true};
+  Work work{
+      .name = std::string(task.name),
+      .input = input,
+      .run = [run = task.run](Worker& worker, const Packet& packet) { return std::any(run(worker, packet)); },
+      .is_task = true};
   check_may_wait();
   return Future<Packet>(start(std::move(work), {}, size()), first_packet).get();
 }

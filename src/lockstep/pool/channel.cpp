@@ -55,6 +55,10 @@ int sent_descriptor(const msghdr& message) {
 
 void check_frame(const Frame& frame) { header_text(frame); }
 
+Json word_header(int64_t call, const std::string& word) {
+  return {{"kind", "say"}, {"call", call}, {"word", word}};
+}
+
 void Channel::put(Frame frame) {
   const std::string header = header_text(frame);
   const Prefix prefix{.header_bytes = static_cast<uint32_t>(header.size()),

@@ -15,6 +15,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/ssh.h"
+#include "lockstep/device/failure.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/pool/internal/cluster_lane.h"
 #include "lockstep/pool/internal/failure.h"
@@ -187,8 +188,8 @@ class ClusterLine::Thread {
           if (!unit) break;
           take(*unit);
         }
-      } catch (const Error& error) {
-        return end(error);
+      } catch (const std::exception&) {
+        return end(device::error_of(std::current_exception()));
       }
       if (is_closing_ && !closing) closing = now;
       read_ssh_errors();

@@ -46,6 +46,14 @@ void QueueCore::put(std::shared_ptr<QueueUse> use, Packet packet, std::function<
 
 void QueueCore::after(std::function<void()> then) { push(std::move(then)); }
 
+void check_is_not_handler(std::thread::id handler) {
+  if (handler != std::this_thread::get_id()) return;
+  throw Error(
+      ErrorCode::invalid_option,
+      "the handler of a DataQueue cannot wait for a call of its own queue, which ends after the handler",
+      "start the call with another queue or with none, or wait for it outside of the handler");
+}
+
 void QueueCore::serve() {
   while (true) {
     std::unique_lock lock(mutex_);

@@ -30,8 +30,10 @@ class AnyDataQueue {
 /// The handler runs on the queue's own thread, one value at a time. Values of one rank arrive in the order in
 /// which they were sent; those of different ranks as they come. A call that names the queue ends after all
 /// its values have been handled, so what the handler wrote can be read then. If the handler throws, the call
-/// that sent the value fails, and the rest of that call's values are dropped. A handle: copies refer to one
-/// queue. Its thread ends with the last copy and the last call that uses it.
+/// that sent the value fails, and the rest of that call's values are dropped. The handler may start calls,
+/// but to wait for a call that names its own queue throws invalid_option there, unless the call has ended. It
+/// must not wait for workers that wait for it, because their values fill the queue. A handle: copies refer to
+/// one queue. Its thread ends with the last copy and the last call that uses it.
 template <Described Value>
 class DataQueue : public AnyDataQueue {
  public:

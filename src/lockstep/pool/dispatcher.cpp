@@ -109,7 +109,8 @@ std::shared_ptr<CallRecord> Dispatcher::submit(Work work, int64_t ranks, const A
     const std::lock_guard lock(mutex_);
     if (closing_ || !open_) throw pool_is_closed();
     call->number = next_call_++;
-    call->record = std::make_shared<CallRecord>(weak_from_this(), call->number);
+    call->record = std::make_shared<CallRecord>(
+        weak_from_this(), call->number, call->queue == nullptr ? std::thread::id() : call->queue->thread());
     pending_.push_back(call);
     schedule(later);
   }
@@ -169,10 +170,12 @@ void Dispatcher::assign(const CallPointer& call) {
                           .group = call->group,
                           .gpus = gpus,
                           .credits = call->queue == nullptr ? 0 : call->queue->capacity(),
-                          .stop_asked = call->stop_asked,
-                          .words = rank == 0 ? call->words : std::vector<std::string>{}});
+                          .stop_asked = call->stop_asked});
     ++rank;
   }
+  // One by one, because all of them may be too long for one message.
+  for (std::string& word : call->words) crew_->say(*call->at_work.begin(), call->number, std::move(word));
+  call->words.clear();
 }
 
 std::deque<Dispatcher::CallPointer>::iterator Dispatcher::find_pending(int64_t number) {
@@ -193,7 +196,7 @@ void Dispatcher::cancel(int64_t number) {
       schedule(later);
     } else if (const auto found = running_.find(number); found != running_.end() && !found->second->settled) {
       found->second->cancel_requested = true;
-      tell_workers(*found->second, "the call was cancelled", later);
+      tell_workers(*found->second, StopCause::cancelled, "the call was cancelled", later);
     }
   }
   run(later);
@@ -214,7 +217,7 @@ void Dispatcher::ask_to_stop(int64_t number) {
 }
 
 void Dispatcher::say(int64_t number, std::string word) {
-  check_frame({.header = {{"word", word}}});  // refused here, and not on a thread of the crew
+  check_frame({.header = word_header(number, word)});  // refused here, and not on a thread of the crew
   const std::lock_guard lock(mutex_);
   if (const auto waiting = find_pending(number); waiting != pending_.end()) {
     (*waiting)->words.push_back(std::move(word));
@@ -237,19 +240,14 @@ void Dispatcher::ready(size_t worker) {
 }
 
 void Dispatcher::sent(size_t worker, int64_t number, Packet value) {
-  std::shared_ptr<QueueCore> queue;
-  std::shared_ptr<QueueUse> use;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = running_.find(number);
-    if (found == running_.end() || found->second->settled) return;  // its client was told already
-    queue = found->second->queue;
-    use = found->second->queue_use;
-  }
-  if (queue == nullptr) return;
-  queue->put(std::move(use), std::move(value), [pool = weak_from_this(), worker, number] {
-    if (const auto alive = pool.lock(); alive != nullptr && alive->is_open())
-      alive->crew_->credit(worker, number);
+  // With the lock: the failure of another rank ends the call after the values that are in its queue, and what
+  // its handler refers to may then be gone.
+  const std::lock_guard lock(mutex_);
+  const auto found = running_.find(number);
+  if (found == running_.end() || found->second->settled || found->second->queue == nullptr) return;
+  const Call& call = *found->second;
+  call.queue->put(call.queue_use, std::move(value), [crew = std::weak_ptr<Crew>(crew_), worker, number] {
+    if (const auto alive = crew.lock()) alive->credit(worker, number);
   });
 }
 
@@ -311,14 +309,14 @@ void Dispatcher::note_failure(Call& call, const Slot& slot, Error error, Later& 
   const bool echo = error.code() == ErrorCode::cancelled;
   std::optional<Error>& place = echo ? call.echo : call.cause;
   if (!place) place = std::move(error);
-  if (!echo) tell_workers(call, reason, later);
+  if (!echo) tell_workers(call, StopCause::rank_failed, reason, later);
 }
 
 // Later, because a stop runs callbacks that a task has registered with its token.
-void Dispatcher::tell_workers(const Call& call, const std::string& reason, Later& later) {
+void Dispatcher::tell_workers(const Call& call, StopCause cause, const std::string& reason, Later& later) {
   if (call.group != nullptr) call.group->fail(reason);
   for (const size_t worker : call.at_work)
-    later.push_back([this, worker, number = call.number] { crew_->stop(worker, number); });
+    later.push_back([this, worker, number = call.number, cause] { crew_->stop(worker, number, cause); });
 }
 
 // A failure of a task ends the call at once, although other ranks may notice it later. Everything else waits
@@ -361,12 +359,14 @@ void Dispatcher::run(Later& later) {
 void Dispatcher::close() {
   Later later;
   {
-    const std::lock_guard lock(mutex_);
-    if (closing_ || crew_ == nullptr) return;
+    std::unique_lock lock(mutex_);
+    if (crew_ == nullptr) return;
+    if (closing_) return changed_.wait(lock, [&] { return closed_; });
     closing_ = true;
     for (const CallPointer& call : pending_) settle(call, later);
     pending_.clear();
-    for (const auto& [number, call] : running_) tell_workers(*call, "the pool was closed", later);
+    for (const auto& [number, call] : running_)
+      tell_workers(*call, StopCause::cancelled, "the pool was closed", later);
   }
   run(later);
   later.clear();
@@ -379,6 +379,9 @@ void Dispatcher::close() {
     running_.clear();
   }
   run(later);
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace lockstep::pool

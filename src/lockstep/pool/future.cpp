@@ -69,6 +69,7 @@ void CallRecord::ask_to_stop() const {
 
 void CallRecord::check_may_wait() const {
   if (state() >= FutureState::finished) return;
+  check_is_not_handler(handler_);
   if (const auto pool = pool_.lock()) pool->check_may_wait();
 }
 

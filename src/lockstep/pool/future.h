@@ -22,8 +22,9 @@ constexpr std::array<const char*, 5> enum_names(FutureState) {
 class CallRecord;
 
 /// What futures of all types have in common. A handle: copies refer to one call. Any thread may call any
-/// member, but a task may not wait without a limit for a call of its own pool: get, and next_finished without
-/// a timeout, throw invalid_option there unless the call has ended.
+/// member, but a task may not wait without a limit for a call of its own pool, nor a handler of a DataQueue
+/// for a call that names this queue: get, and next_finished without a timeout, throw invalid_option there
+/// unless the call has ended.
 class AnyFuture {
  public:
   /// A handle of no call; it may only be assigned to.

@@ -17,7 +17,10 @@ void Pool::close() const {
   dispatcher_->close();
 }
 
-void Pool::check_may_wait() const { dispatcher_->check_may_wait(); }
+void Pool::check_may_wait(const AnyDataQueue& queue) const {
+  dispatcher_->check_may_wait();
+  if (queue) check_is_not_handler(queue.core()->thread());
+}
 
 std::shared_ptr<CallRecord> Pool::start(Work work, const CallOptions& options,
                                         int64_t default_workers) const {

@@ -66,10 +66,10 @@ std::any call_to_any(Call&& call) {
 
 template <auto function>
 Work work_of(Task<function> task, const typename Task<function>::Input& input) {
-  Packet packet = pack(input);
   return {.name = std::string(task.name),
-          .input = packet,
-          .run = [packet](Worker& worker) { return std::any(Task<function>::run(worker, packet)); },
+          .input = pack(input),
+          .run = [](Worker& worker,
+                    const Packet& packet) { return std::any(Task<function>::run(worker, packet)); },
           .is_task = true};
 }
 
@@ -78,7 +78,7 @@ Work work_of_lambda(F f, const std::string& name) {
   return {.name = name.empty() ? "a lambda" : name,
           .input = {},
           .run = [f = std::make_shared<const F>(std::move(f))](
-                     Worker& worker) { return call_to_any([&] { return (*f)(worker); }); },
+                     Worker& worker, const Packet&) { return call_to_any([&] { return (*f)(worker); }); },
           .is_task = false};
 }
 
@@ -86,13 +86,15 @@ Work work_of_lambda(F f, const std::string& name) {
 
 /// A handle: copies refer to one pool. The pool closes with its Session, by close(), or when the session
 /// opens another one. Any thread may call any member, but a task may not wait for its own pool (spmd, parfor,
-/// close, and futures' get throw invalid_option there).
+/// close, and futures' get throw invalid_option there), nor a handler of a DataQueue for a call that names
+/// this queue.
 ///
 /// Each function takes a task with its input, or a lambda. A lambda needs a pool of threads, and its only
-/// input is what it has captured. A task's input and result are copied. In a pool of threads, tensors of the
-/// input are shared with the caller, so a task must not write to them in place. A lambda's result is returned
-/// as it is, except for its tensors: all tensors (also in vectors, optionals and pairs, and those of
-/// described structs) arrive on the CPU and without their graph.
+/// input is what it has captured. A task's input and result are copied. In a pool of threads, the ranks of a
+/// call share the tensors of the input, and spmd and parfor share them with the caller too, who waits: so a
+/// task must not write to them in place. parfeval copies them once, so the caller may change its own at once.
+/// A lambda's result is returned as it is, except for its tensors: all tensors (also in vectors, optionals
+/// and pairs, and those of described structs) arrive on the CPU and without their graph.
 ///
 /// What a rank throws is thrown here as an Error whose context names the task and the rank. The other ranks
 /// are told: their collectives throw cancelled, and their stop tokens are set. A process that dies or hangs
@@ -110,7 +112,8 @@ class Pool {
   /// Whether its workers are on this machine, and can open what its processes share.
   bool is_on_this_machine() const;
   std::vector<WorkerInfo> workers() const;
-  /// Cancels all calls. Waits for the tasks of threads to return; processes are ended after 2 s.
+  /// Cancels all calls. Waits for the tasks of threads to return; processes are ended after 2 s. While
+  /// another thread closes the pool, it waits for the end of that.
   void close() const;
 
   /// Runs the task on all workers at once, as one group that can communicate. Waits; returns one result for
@@ -139,9 +142,10 @@ class Pool {
   auto parfor(Task<function> task, const std::vector<typename Task<function>::Input>& inputs,
               const CallOptions& options = {}) const {
     using Out = typename Task<function>::Output;
-    check_may_wait();
+    check_may_wait(options.queue);
     const auto start_one = [&](const typename Task<function>::Input& input) {
-      return parfeval(task, input, options);
+      return Future<Out>(start(pool_detail::work_of(task, input), options, 1),
+                         pool_detail::read_first<Out, true>);
     };
     // Its handler may hold what this call's caller has, so no value may come after an exception.
     const bool wait_for_all = static_cast<bool>(options.queue);
@@ -154,7 +158,7 @@ class Pool {
   template <class In, std::invocable<Worker&, const In&> F>
   auto parfor(const CallOptions& options, const std::vector<In>& inputs, F f) const {
     using Out = std::invoke_result_t<F&, Worker&, const In&>;
-    check_may_wait();
+    check_may_wait(options.queue);
     const auto shared = std::make_shared<const F>(std::move(f));
     const auto start_one = [&](const In& input) {
       return parfeval(options, [shared, input](Worker& worker) { return (*shared)(worker, input); });
@@ -169,7 +173,9 @@ class Pool {
                                                    const typename Task<function>::Input& input = {},
                                                    const CallOptions& options = {}) const {
     using Out = typename Task<function>::Output;
-    return {start(pool_detail::work_of(task, input), options, 1), pool_detail::read_first<Out, true>};
+    Work work = pool_detail::work_of(task, input);
+    work.copies_input = true;
+    return {start(std::move(work), options, 1), pool_detail::read_first<Out, true>};
   }
   template <std::invocable<Worker&> F>
   auto parfeval(const CallOptions& options, F f) const {
@@ -187,7 +193,7 @@ class Pool {
 
  private:
   std::shared_ptr<CallRecord> start(Work work, const CallOptions& options, int64_t default_workers) const;
-  void check_may_wait() const;
+  void check_may_wait(const AnyDataQueue& queue = {}) const;
   static void wait_for(const std::vector<AnyFuture>& futures, bool wait_for_all);
   static void cancel_all(const std::vector<AnyFuture>& futures, bool wait_for_all);
 
@@ -206,7 +212,7 @@ class Pool {
 
   template <class Out, bool packed>
   Future<pool_detail::ListOf<Out>> start_spmd(Work work, const CallOptions& options) const {
-    check_may_wait();
+    check_may_wait(options.queue);
     return {start(std::move(work), options, size()), pool_detail::read_all<Out, packed>};
   }
 

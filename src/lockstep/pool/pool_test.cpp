@@ -297,6 +297,61 @@ TEST_P(AnyPool, AHandlerMayWaitForAnotherCall) {
   EXPECT_EQ(answer, 9);
 }
 
+TEST_P(AnyPool, AHandlerCannotWaitForACallOfItsOwnQueue) {
+  const Pool two = pool(2);
+  std::vector<std::string> refusals;
+  std::optional<DataQueue<Note>> queue;
+  queue.emplace([&](const Note&) {
+    const auto own = two.parfeval(nap_task, {.value = 0}, {.queue = *queue});
+    for (const std::function<void()>& wait : std::vector<std::function<void()>>{
+             [&] { own.get(); }, [&] { next_finished(std::vector<Future<Number>>{own}); },
+             [&] { two.spmd(nap_task, {.value = 0}, {.workers = 1, .queue = *queue}); },
+             [&] { two.parfor(nap_task, std::vector<Number>(1), {.queue = *queue}); }})
+      refusals.push_back(error_from(wait).message());
+  });
+  const auto call = two.parfeval(talk_task, {.value = 1}, {.queue = *queue});
+  ASSERT_TRUE(call.wait(30s));
+  EXPECT_EQ(call.state(), FutureState::finished);
+  ASSERT_EQ(refusals.size(), 4U);
+  EXPECT_THAT(refusals, testing::Each(HasSubstr("cannot wait for a call of its own queue")));
+}
+
+// Repeated, because a value is late only if it is sent just when the call fails.
+TEST_P(AnyPool, NothingIsHandledAfterItsCallHasFailed) {
+  const Pool two = pool(2);
+  std::atomic<bool> has_failed = false;
+  std::atomic<int> late = 0;
+  const DataQueue<Note> queue([&](const Note&) { late += has_failed ? 1 : 0; });
+  for (int round = 0; round < 100; ++round) {
+    has_failed = false;
+    EXPECT_EQ(error_from([&] { two.spmd(talk_and_fail_task, {}, {.queue = queue}); }).message(), "gone");
+    has_failed = true;
+    two.spmd(place_task, {.value = 1});
+  }
+  EXPECT_EQ(late, 0);
+}
+
+TEST_P(AnyPool, WhatTheCallerWritesAfterwardsIsNotInTheInput) {
+  const Pool one = pool(1);
+  const lockstep::test::TemporaryFolder folder;
+  one.parfeval(await_task, {folder.path() / "go"});
+  Everything input;
+  input.values = at::ones({8});
+  const auto echo = one.parfeval(echo_task, input);
+  input.values.zero_();
+  folder.write("go", "");
+  EXPECT_EQ(echo.get().values.sum().item<double>(), 16);
+}
+
+TEST_P(AnyPool, WhatATaskWritesAfterwardsIsNotInTheResult) {
+  const Pool one = pool(1);
+  const Part first = one.parfeval(add_one_task).get();
+  const double sum = first.values.sum().item<double>();
+  const Part second = one.parfeval(add_one_task).get();
+  EXPECT_EQ(second.values.sum().item<double>(), sum + 2);
+  EXPECT_EQ(first.values.sum().item<double>(), sum);
+}
+
 TEST(Pools, ThreadsAndProcessesGiveTheSameBits) {
   std::vector<double> sums;
   for (const PoolKind kind : {PoolKind::threads, PoolKind::processes}) {

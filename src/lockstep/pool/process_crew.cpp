@@ -63,13 +63,13 @@ class ProcessCrew : public Crew {
 
   void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
-  void stop(size_t worker, int64_t call) override { tell(worker, {{"kind", "stop"}, {"call", call}}); }
+  void stop(size_t worker, int64_t call, StopCause cause) override {
+    tell(worker, {{"kind", "stop"}, {"call", call}, {"cancelled", cause == StopCause::cancelled}});
+  }
   void ask_to_stop(size_t worker, int64_t call) override {
     tell(worker, {{"kind", "ask_to_stop"}, {"call", call}});
   }
-  void say(size_t worker, int64_t call, std::string word) override {
-    tell(worker, {{"kind", "say"}, {"call", call}, {"word", std::move(word)}});
-  }
+  void say(size_t worker, int64_t call, std::string word) override { tell(worker, word_header(call, word)); }
   void credit(size_t worker, int64_t call) override { tell(worker, {{"kind", "credit"}, {"call", call}}); }
   WorkerInfo info(size_t worker) const override;
   bool shares_memory() const override { return source_.meeting == nullptr; }
@@ -124,7 +124,6 @@ void ProcessCrew::prepare(Work& work) const {
   }
   work.input.bytes = tensor_bytes(work.input.tensors);
   if (work.input.bytes != nullptr) work.input.tensors.clear();
-  work.run = nullptr;  // it holds the input too
   // Refused here, and not when the call begins. Leaves room for what `begin` adds to the input.
   constexpr size_t kBeside = size_t{64} << 10;
   check_frame({.header = {{"input", work.input.fields}, {"beside", std::string(kBeside, ' ')}},
@@ -139,7 +138,6 @@ void ProcessCrew::begin(size_t worker, Order order) {
                          {"size", order.gpus.size()},
                          {"credits", order.credits},
                          {"stop_asked", order.stop_asked},
-                         {"words", order.words},
                          {"gpus", order.gpus},
                          {"worker", worker},
                          {"input", order.work->input.fields}},

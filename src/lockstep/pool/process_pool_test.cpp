@@ -1,6 +1,7 @@
 // What only pools of processes can do: workers that die, hang, or do not listen.
 #include <csignal>
 #include "lockstep/base/host.h"
+#include "lockstep/pool/internal/channel.h"
 #include "lockstep/pool/test_tasks.h"
 
 namespace lockstep::pool {
@@ -200,6 +201,20 @@ TEST(Processes, TextsThatAreNotUtf8AreRefused) {
   const auto pending = one.parfeval(nap_task, {.value = 0});
   EXPECT_THAT(error_from([&] { pending.say("\xff\xfe"); }).message(), HasSubstr("not UTF-8"));
   EXPECT_EQ(pending.get().value, 0);
+}
+
+TEST(Processes, LongWordsAreSaidBeforeACallBeginsOrRefused) {
+  const Pool one = open(PoolKind::processes, 1);
+  const auto nap = one.parfeval(nap_task, {.value = 30});
+  const auto pending = one.parfeval(listen_task);
+  const std::string half(kMostHeaderBytes / 2 + 1, 'x');
+  for (const std::string& word : {half, std::string("end"), half}) pending.say(word);
+  EXPECT_THAT(error_from([&] { pending.say(std::string(kMostHeaderBytes - 16, 'x')); }).message(),
+              HasSubstr("too large"));
+  nap.cancel();
+  const Heard heard = pending.get();
+  ASSERT_EQ(heard.words.size(), 1U);
+  EXPECT_EQ(heard.words.front().size(), half.size());
 }
 
 TEST(Processes, ALongTaskIsNotTakenForDead) {

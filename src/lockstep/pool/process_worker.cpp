@@ -41,14 +41,14 @@ struct ProcessJob {
   Frame frame;
   int64_t call;
   std::stop_source stop;
-  std::stop_source asked;  ///< requested by Future::ask_to_stop
+  std::stop_source cancelled;  ///< requested ahead of `stop` when the client cancels or closes
+  std::stop_source asked;      ///< requested by Future::ask_to_stop
   Credits credits;
-  std::shared_ptr<Words> words;
+  const std::shared_ptr<Words> words = std::make_shared<Words>();
   explicit ProcessJob(Frame begin)
       : frame(std::move(begin)),
         call(frame.header.at("call").get<int64_t>()),
-        credits(frame.header.at("credits").get<int64_t>()),
-        words(std::make_shared<Words>(frame.header.at("words").get<std::vector<std::string>>())) {
+        credits(frame.header.at("credits").get<int64_t>()) {
     if (frame.header.at("stop_asked").get<bool>()) asked.request_stop();
   }
 };
@@ -190,6 +190,7 @@ Packet ProcessWorker::run_task(ProcessJob& job, comm::Communicator& comm) {
   const bool has_queue = header.at("credits").get<int64_t>() > 0;
   Worker worker({.comm = comm,
                  .stop = job.stop.get_token(),
+                 .cancelled = job.cancelled.get_token(),
                  .asked = job.asked.get_token(),
                  .words = job.words,
                  .index = header.at("worker").get<int64_t>(),
@@ -280,6 +281,7 @@ void ProcessWorker::obey(Frame frame) {
     if (kind == "credit") job->credits.give(1);
     if (kind == "say") job->words->put(frame.header.at("word").get<std::string>());
     if (kind == "ask_to_stop") job->asked.request_stop();
+    if (close || (kind == "stop" && frame.header.at("cancelled").get<bool>())) job->cancelled.request_stop();
     if (kind == "stop" || close) job->stop.request_stop();
   }
 }

@@ -334,15 +334,17 @@ Pool Session::pool() {
 
 void Session::close_pool() {
   std::optional<Pool> pool;
-  std::unique_ptr<PoolTrace> trace;
   {
     const std::lock_guard lock(mutex_);
-    pool.swap(pool_);
-    trace.swap(trace_);
+    pool = pool_;
   }
-  trace.reset();
   // Without the lock: a task that is being ended may ask for the current pool.
   if (pool) pool->close();
+  std::unique_ptr<PoolTrace> trace;
+  const std::lock_guard lock(mutex_);
+  if (!pool_ || pool_->is_open()) return;  // another thread has opened one
+  pool_.reset();
+  trace.swap(trace_);
 }
 
 }  // namespace lockstep::pool

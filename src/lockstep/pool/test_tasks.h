@@ -236,6 +236,23 @@ struct Heard {
   static constexpr auto describe = [](auto& self, auto&& field) { field("words", self.words, ""); };
 };
 
+// What the tasks of a process share, and one that gives a tensor of it away.
+struct Kept {
+  at::Tensor values = at::zeros({2});
+};
+
+inline Part add_one(Worker& worker) {
+  const auto kept = worker.shared<Kept>();
+  kept->values += 1;
+  return {.number = 1, .values = kept->values};
+}
+
+// Rank 0 fails while the others send.
+inline void talk_and_fail(Worker& worker) {
+  if (worker.rank() == 0) throw Error(ErrorCode::io, "gone");
+  while (true) worker.send(Note{worker.rank(), 0});
+}
+
 inline Heard listen(Worker& worker) {
   Heard heard;
   while (worker.rank() == 0) {
@@ -259,6 +276,8 @@ constexpr auto asked_task = task<until_asked>("until_asked");
 constexpr auto circle_task = task<circle>("circle");
 constexpr auto die_task = task<die>("die");
 constexpr auto listen_task = task<listen>("listen");
+constexpr auto add_one_task = task<add_one>("add_one");
+constexpr auto talk_and_fail_task = task<talk_and_fail>("talk_and_fail");
 constexpr auto variable_task = task<variable>("variable");
 
 /// A session for each kind, so that a test of threads does not close the pool of processes.

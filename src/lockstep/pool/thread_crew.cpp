@@ -27,15 +27,22 @@ namespace {
 struct ThreadJob {
   Order order;
   std::stop_source stop;
-  std::stop_source asked;  ///< requested by Future::ask_to_stop
+  std::stop_source cancelled;  ///< requested ahead of `stop` by StopCause::cancelled
+  std::stop_source asked;      ///< requested by Future::ask_to_stop
   Credits credits;
-  std::shared_ptr<Words> words;
+  const std::shared_ptr<Words> words = std::make_shared<Words>();
   std::shared_ptr<const comm::ThreadLinks> links = {};  ///< between its group's GPUs
-  explicit ThreadJob(Order given)
-      : order(std::move(given)), credits(order.credits), words(std::make_shared<Words>(order.words)) {
+  explicit ThreadJob(Order given) : order(std::move(given)), credits(order.credits) {
     if (order.stop_asked) asked.request_stop();
   }
 };
+
+// What a process would have a copy of: tensors that others have too, who may change them.
+void copy_shared(Packet& packet) {
+  for (auto& [name, tensor] : packet.tensors) {
+    if (!tensor.has_storage() || tensor.storage().use_count() > 1) tensor = tensor.clone();
+  }
+}
 
 class ThreadCrew : public Crew {
  public:
@@ -47,9 +54,9 @@ class ThreadCrew : public Crew {
   }
   ~ThreadCrew() override { close(); }
 
-  void prepare(Work&) const override {}
+  void prepare(Work& work) const override;
   void begin(size_t worker, Order order) override;
-  void stop(size_t worker, int64_t call) override;
+  void stop(size_t worker, int64_t call, StopCause cause) override;
   void ask_to_stop(size_t worker, int64_t call) override;
   void say(size_t worker, int64_t call, std::string word) override;
   void credit(size_t worker, int64_t call) override;
@@ -96,6 +103,10 @@ void ThreadCrew::start_threads() {
   }
 }
 
+void ThreadCrew::prepare(Work& work) const {
+  if (work.copies_input) copy_shared(work.input);
+}
+
 void ThreadCrew::begin(size_t worker, Order order) {
   const std::lock_guard lock(mutex_);
   seats_[worker].job = std::make_shared<ThreadJob>(std::move(order));
@@ -109,8 +120,11 @@ std::shared_ptr<ThreadJob> ThreadCrew::job_of(size_t worker, int64_t call) {
   return job != nullptr && job->order.call == call ? job : nullptr;
 }
 
-void ThreadCrew::stop(size_t worker, int64_t call) {
-  if (const auto job = job_of(worker, call)) job->stop.request_stop();
+void ThreadCrew::stop(size_t worker, int64_t call, StopCause cause) {
+  const auto job = job_of(worker, call);
+  if (job == nullptr) return;
+  if (cause == StopCause::cancelled) job->cancelled.request_stop();
+  job->stop.request_stop();
 }
 
 void ThreadCrew::ask_to_stop(size_t worker, int64_t call) {
@@ -169,14 +183,14 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
   std::unique_ptr<comm::Communicator> comm;
   const auto deliver = [&](Packet packet) {
     job.credits.take(job.stop.get_token());
-    // The task may change them while the handler reads.
-    for (auto& [name, tensor] : packet.tensors) tensor = tensor.clone();
+    copy_shared(packet);
     listener_.sent(worker, order.call, std::move(packet));
   };
   try {
     comm = communicator_for(worker, job);
     Worker place({.comm = *comm,
                   .stop = job.stop.get_token(),
+                  .cancelled = job.cancelled.get_token(),
                   .asked = job.asked.get_token(),
                   .words = job.words,
                   .index = static_cast<int64_t>(worker),
@@ -184,7 +198,9 @@ Outcome ThreadCrew::perform(size_t worker, ThreadJob& job) {
                   .deliver = order.credits > 0 ? deliver : std::function<void(Packet)>(),
                   .shared = shared_});
     const Worker::Scope scope(place);
-    return {.result = order.work->run(place)};
+    std::any result = order.work->run(place, order.work->input);
+    if (order.work->is_task) copy_shared(std::any_cast<Packet&>(result));
+    return {.result = std::move(result)};
   } catch (...) {
     Error error = device::error_of(std::current_exception());
     if (comm != nullptr) comm->abort(error);
@@ -201,7 +217,9 @@ void ThreadCrew::close() {
     changed_.notify_all();
   }
   for (const auto& job : jobs) {
-    if (job != nullptr) job->stop.request_stop();
+    if (job == nullptr) continue;
+    job->cancelled.request_stop();
+    job->stop.request_stop();
   }
   for (Seat& seat : seats_) {
     if (seat.thread.joinable()) seat.thread.join();

@@ -48,6 +48,34 @@ TEST(Threads, ATaskCannotWaitForItsOwnPool) {
   EXPECT_THAT(one.spmd([&](Worker&) { return ended.get(); }), ElementsAre(3));
 }
 
+TEST(Threads, APoolThatATaskTriesToCloseStaysTheSessions) {
+  Session own;
+  const Pool one = own.open_pool({.kind = PoolKind::threads, .workers = 1, .quiet = true});
+  EXPECT_THAT(error_from([&] { one.spmd([&](Worker&) { own.close_pool(); }); }).message(),
+              HasSubstr("cannot wait for the pool"));
+  EXPECT_TRUE(own.current_pool().has_value());
+  own.close_pool();
+  EXPECT_FALSE(one.is_open());
+}
+
+TEST(Threads, EachCloseWaitsForTheEndOfTheTasks) {
+  Session own;
+  const Pool one = own.open_pool({.kind = PoolKind::threads, .workers = 1, .quiet = true});
+  std::atomic<bool> begun = false, over = false;
+  one.parfeval([&](Worker& worker) {
+    begun = true;
+    while (!worker.stop_asked()) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(100ms);
+    over = true;
+  });
+  while (!begun) std::this_thread::sleep_for(1ms);
+  std::thread first([&] { one.close(); });
+  while (one.is_open()) std::this_thread::sleep_for(1ms);
+  one.close();
+  EXPECT_TRUE(over);
+  first.join();
+}
+
 TEST(Threads, ATaskThatLooksWhetherToStopEndsWithItsCall) {
   std::atomic<bool> begun = false;
   const auto future = open(PoolKind::threads, 1).parfeval([&](Worker& worker) {

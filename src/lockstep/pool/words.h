@@ -8,15 +8,12 @@
 #include <stop_token>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace lockstep::pool {
 
 /// In the order in which they were said. Any thread may call any member.
 class Words {
  public:
-  explicit Words(const std::vector<std::string>& said = {}) : words_(said.begin(), said.end()) {}
-
   void put(std::string word) {
     const std::lock_guard lock(mutex_);
     words_.push_back(std::move(word));

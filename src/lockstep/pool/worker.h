@@ -19,14 +19,15 @@
 namespace lockstep::pool {
 
 /// One rank of the group on which a task runs, a thread or a process. To be used by the thread that runs the
-/// task, except stop_token, stop_asked, next_word and send, which any thread may call.
+/// task, except stop_token, is_cancelled, stop_asked, next_word and send, which any thread may call.
 class Worker {
  public:
   /// What a pool gives to each of its workers.
   struct Membership {
     comm::Communicator& comm;
     std::stop_token stop{};
-    std::stop_token asked{};                                   ///< requested by Future::ask_to_stop
+    std::stop_token cancelled{};  ///< requested ahead of `stop` by a cancellation
+    std::stop_token asked{};      ///< requested by Future::ask_to_stop
     std::shared_ptr<Words> words = std::make_shared<Words>();  ///< said by AnyFuture::say
     int64_t index = 0;                                         ///< index in the pool
     at::Device device = at::kCPU;
@@ -47,6 +48,9 @@ class Worker {
   /// Requested when the call is cancelled, another rank has failed, or the pool closes. A long task should
   /// check it regularly.
   std::stop_token stop_token() const { return membership_.stop; }
+  /// Whether the client has cancelled the call or closes the pool. The failure of another rank requests the
+  /// stop, but does not cancel. Any thread.
+  bool is_cancelled() const { return membership_.cancelled.stop_requested(); }
   /// Whether the task should end soon and return its result: the client has asked (Future::ask_to_stop), or
   /// the stop is requested. Ranks of a group may see it in different steps; they agree by
   /// comm().all_reduce(worker.stop_asked(), comm::FlagReduction::or_).

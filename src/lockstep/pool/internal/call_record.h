@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -27,7 +28,9 @@ struct Bell {
 /// Any thread may call any member.
 class CallRecord {
  public:
-  CallRecord(std::weak_ptr<Dispatcher> pool, int64_t number) : pool_(std::move(pool)), number_(number) {}
+  /// handler: the thread that handles the values of the call's DataQueue; none if it has no queue.
+  CallRecord(std::weak_ptr<Dispatcher> pool, int64_t number, std::thread::id handler)
+      : pool_(std::move(pool)), number_(number), handler_(handler) {}
 
   void start();
   void finish(std::vector<std::any> results);
@@ -57,6 +60,7 @@ class CallRecord {
 
   const std::weak_ptr<Dispatcher> pool_;
   const int64_t number_;
+  const std::thread::id handler_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   FutureState state_ = FutureState::pending;

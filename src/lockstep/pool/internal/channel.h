@@ -28,6 +28,9 @@ inline constexpr uint64_t kMostFrameBytes = uint64_t{64} << 30;
 /// Throws invalid_option for texts that are not UTF-8 and for a frame that is too large.
 void check_frame(const Frame& frame);
 
+/// The header that says a word to the task of a call.
+Json word_header(int64_t call, const std::string& word);
+
 /// One end of the socket, which does not block. One thread at a time.
 class Channel {
  public:

@@ -27,13 +27,15 @@ struct Order {
   std::vector<int64_t> gpus;                 ///< of the call's workers, by rank; -1 for none
   int64_t credits = 0;      ///< maximum number of values on their way to the DataQueue; 0: there is no queue
   bool stop_asked = false;  ///< asked before it began
-  std::vector<std::string> words{};  ///< said to it before it began
 };
 
 struct Outcome {
   std::any result{};
   std::optional<Error> error{};
 };
+
+/// Why an order is stopped.
+enum class StopCause { cancelled, rank_failed };
 
 /// Called by a crew's own threads, or in calls of its members, never while a lock of the crew is held.
 class CrewListener {
@@ -61,7 +63,7 @@ class Crew {
   /// Gives an order to a worker that is ready and free.
   virtual void begin(size_t worker, Order order) = 0;
   /// Requests the stop of an order; no effect if it has ended.
-  virtual void stop(size_t worker, int64_t call) = 0;
+  virtual void stop(size_t worker, int64_t call, StopCause cause) = 0;
   /// Asks an order's task to end soon; no effect if it has ended.
   virtual void ask_to_stop(size_t worker, int64_t call) = 0;
   /// Says a word to an order's task; no effect if it has ended.

@@ -61,7 +61,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   void ask_to_stop(int64_t call);
   void say(int64_t call, std::string word);
 
-  /// Cancels all calls and ends all workers.
+  /// Cancels all calls and ends all workers. A second call waits for the end of the first.
   void close();
 
   void ready(size_t worker) override;
@@ -106,7 +106,7 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   void assign(const CallPointer& call);
   void worker_left(Slot& slot, size_t worker, Later& later, const std::function<void(Call&)>& note);
   void note_failure(Call& call, const Slot& slot, Error error, Later& later);
-  void tell_workers(const Call& call, const std::string& reason, Later& later);
+  void tell_workers(const Call& call, StopCause cause, const std::string& reason, Later& later);
   void settle_if_over(const CallPointer& call, Later& later);
   void settle(const CallPointer& call, Later& later);
   void finish(const CallPointer& call, const std::function<void(CallRecord&)>& end);
@@ -120,8 +120,9 @@ class Dispatcher : public CrewListener, public std::enable_shared_from_this<Disp
   int64_t next_call_ = 1;
   bool open_ = false;
   bool closing_ = false;
+  bool closed_ = false;  ///< close is done
   std::optional<Error> start_failure_;
-  std::unique_ptr<Crew> crew_;
+  std::shared_ptr<Crew> crew_;
   QueueDrops drops_;
 };
 

@@ -30,6 +30,8 @@ class QueueCore {
   ~QueueCore();
 
   int64_t capacity() const { return capacity_; }
+  /// The thread that calls the handler.
+  std::thread::id thread() const { return thread_.get_id(); }
   /// Passes a value to the handler, then calls `handled`.
   void put(std::shared_ptr<QueueUse> use, Packet packet, std::function<void()> handled);
   /// Calls `then` after all values that were put before.
@@ -47,5 +49,9 @@ class QueueCore {
   bool closed_ = false;
   std::thread thread_;
 };
+
+/// Throws invalid_option on the thread `handler`, which handles the values of a queue: a call that names the
+/// queue ends after it, so it cannot wait for that call.
+void check_is_not_handler(std::thread::id handler);
 
 }  // namespace lockstep::pool

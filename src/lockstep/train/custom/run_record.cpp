@@ -1,8 +1,11 @@
 #include "lockstep/train/custom/run_record.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <exception>
 #include <optional>
+#include <thread>
 
 #include <torch/nn/module.h>
 
@@ -16,6 +19,7 @@
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/custom/internal/model_parts.h"
+#include "lockstep/train/custom/internal/named_copies.h"
 #include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/loop/run_reports.h"
@@ -82,34 +86,13 @@ void check_order(const Json& now, const Json& before) {
   }
 }
 
-std::vector<at::Tensor> tensors_of(const nn::NamedTensors& named) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : named) tensors.push_back(tensor);
-  return tensors;
-}
-
-// Copies values into tensors of the same names.
-void copy_into(const nn::NamedTensors& live, const nn::NamedTensors& saved, const std::string& what) {
-  for (const auto& [name, tensor] : live) {
-    const auto found = std::find_if(saved.begin(), saved.end(),
-                                    [&, &name = name](const auto& one) { return one.first == name; });
-    const bool is_missing = found == saved.end();
-    if (is_missing || found->second.sizes() != tensor.sizes())
-      throw Error(ErrorCode::invalid_option,
-                  std::string("the run's checkpoint has ") + (is_missing ? "no " : "") + what + " \"" + name +
-                      "\"" + (is_missing ? "" : " of " + c10::str(found->second.sizes())) + "; here it has " +
-                      c10::str(tensor.sizes()),
-                  "resume with the network and the optimizer that the run began with");
-    at::Tensor(tensor).detach().copy_(found->second);
-  }
-}
-
-nn::NamedTensors copies(const nn::NamedTensors& tensors) {
-  nn::NamedTensors result;
-  for (const auto& [name, tensor] : tensors)
-    result.emplace_back(name,
-                        tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous());
-  return result;
+// A collective may end before the word of the cancellation is here, because another rank has heard it first.
+bool is_cancelled(const pool::Worker& worker) {
+  constexpr std::chrono::seconds kMost{2};
+  const auto until = std::chrono::steady_clock::now() + kMost;
+  while (!worker.stop_token().stop_requested() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return worker.is_cancelled();
 }
 
 }  // namespace
@@ -142,16 +125,19 @@ struct RunRecord::State {
   int64_t unlogged_images = 0;
   LossRange unlogged_losses{};
   int64_t steps_here = 0;
+  bool is_thrown_out = false;  // of its loop, by a cancellation
 
   void open();
   void restore();
   void begin_log();
+  void walk(const std::function<void(RunRecord&)>& loop);
   void take(const record::Request& asked);
   bool is_logged(const data::Batch& batch) const;
   void log_step(const data::Batch& batch, const MiniBatchSums& whole, double learning_rate);
   Snapshot snapshot() const;
   void save();
   int64_t agree();
+  bool is_at_a_step() const;
   void end();
 };
 
@@ -172,9 +158,9 @@ void RunRecord::State::open() {
     if (checkpoint) {
       run = checkpoint->state;
       position = position_of(checkpoint->fingerprint);
-      copy_into(model.state(), read_tensors(*checkpoint, "model.safetensors"), "tensor");
+      copy_named(model.state(), read_tensors(*checkpoint, "model.safetensors"), "tensor");
       if (updater != nullptr)
-        copy_into(updater->state(), read_tensors(*checkpoint, "optimizer.safetensors"), "optimizer state");
+        copy_named(updater->state(), read_tensors(*checkpoint, "optimizer.safetensors"), "optimizer state");
     }
     decided = {{"folder", folder.string()},
                {"run", lockstep::to_json(run)},
@@ -213,6 +199,16 @@ void RunRecord::State::begin_log() {
                             .output = folder.string(),
                             .classes = model.parts().classes});
   if (resumed) log.message("continuing after step " + std::to_string(run.step), "info");
+}
+
+void RunRecord::State::walk(const std::function<void(RunRecord&)>& loop) {
+  std::optional<record::RequestWatch> watch;
+  if (leads)
+    watch.emplace(
+        folder, [&](const record::Request& asked) { take(asked); },
+        [&](const std::string& reason) { log.message(reason, "warning"); });
+  RunRecord record(*this);
+  loop(record);
 }
 
 // On the watch's thread.
@@ -255,8 +251,8 @@ void RunRecord::State::log_step(const data::Batch& batch, const MiniBatchSums& w
 Snapshot RunRecord::State::snapshot() const {
   return {.state = run,
           .fingerprint = json_of(position),
-          .weights = copies(model.state()),
-          .optimizer = updater == nullptr ? nn::NamedTensors{} : copies(updater->state())};
+          .weights = copies_of(model.state()),
+          .optimizer = updater == nullptr ? nn::NamedTensors{} : copies_of(updater->state())};
 }
 
 void RunRecord::State::save() {
@@ -277,6 +273,14 @@ int64_t RunRecord::State::agree() {
   return static_cast<int64_t>(worker.comm().all_reduce(static_cast<double>(own), comm::Reduction::max));
 }
 
+// Whether the weights are those after the last step that was recorded. An exception may leave the loop
+// between an update and its record; where nothing counts the updates, this cannot be told.
+bool RunRecord::State::is_at_a_step() const {
+  const int64_t exchanges = model.parts().exchanges;
+  if (exchanges != position.exchanges) return false;
+  return updater == nullptr ? exchanges > 0 : updater->steps() == position.updater_steps;
+}
+
 // After the loop.
 void RunRecord::State::end() {
   run.seconds += now_seconds() - began;
@@ -284,11 +288,14 @@ void RunRecord::State::end() {
   const bool stopped = reason == EndReason::stopped;
   if (reason == EndReason::finished) run.finished = describe_detail::as_text(reason);
   if (!stopped) {
-    const nn::NamedTensors weights = copies(model.state());
+    const nn::NamedTensors weights = copies_of(model.state());
     nn::write_safetensors_atomic(record::RunPaths{folder}.weights(), weights);
     run.weights_hash = tensors_hash(weights);
   }
-  if (run.step > 0) write_checkpoint(folder, snapshot());
+  if (is_thrown_out && !is_at_a_step())
+    log.message("cancelled inside a step; a resume begins at the checkpoint before it", "warning");
+  else if (run.step > 0)
+    write_checkpoint(folder, snapshot());
   record::End end = end_of(run, describe_detail::as_text(reason), StepPlan{}, {folder});
   if (std::isnan(end.loss.value_or(0))) end.loss.reset();
   const double seconds = now_seconds() - first_step_ended;
@@ -369,21 +376,25 @@ void record_run(pool::Worker& worker, const BuiltModel& model, LearnableUpdater*
   state.open();
   state.restore();
   state.begin_log();
+  std::exception_ptr cancellation;
   try {
-    std::optional<record::RequestWatch> watch;
-    if (state.leads)
-      watch.emplace(
-          state.folder, [&](const record::Request& asked) { state.take(asked); },
-          [&](const std::string& reason) { state.log.message(reason, "warning"); });
-    RunRecord record(state);
-    loop(record);
-    watch.reset();
+    try {
+      state.walk(loop);
+    } catch (const Error& error) {
+      // A task that is cancelled is thrown out of its loop by any exchange. The same error without a
+      // cancellation is another rank's failure.
+      if (error.code() != ErrorCode::cancelled || !is_cancelled(worker)) throw;
+      cancellation = std::current_exception();
+      state.is_thrown_out = true;
+      state.reason = EndReason::stopped;
+    }
     state.end();
-    worker.comm().barrier();  // when a rank returns, the weights are written
   } catch (...) {
     state.log.fail(device::error_of(std::current_exception()), worker.rank());
     throw;
   }
+  if (cancellation != nullptr) std::rethrow_exception(cancellation);
+  worker.comm().barrier();  // when a rank returns, the weights are written
 }
 
 }  // namespace lockstep::train

@@ -67,9 +67,11 @@ class RunRecord {
 
 /// Opens the run folder, gives the model and the updater the values of its last checkpoint at a resume, runs
 /// the loop, and records how it ended: after a stop with a checkpoint, otherwise with model.safetensors and
-/// the event `end`; if the loop throws, with the event `failed`. The same bits follow on any number of
-/// workers, as the random layers draw by the step. Every rank calls it with the same arguments; an error on
-/// one rank breaks the group. `updater` may be null, for a rule without state. Throws as fit does.
+/// the event `end`; if the loop throws, with the event `failed`. A cancellation (Future::cancel, Pool::close)
+/// that throws in the loop is a stop too, with a checkpoint if the last update was followed by step(). The
+/// same bits follow on any number of workers, as the random layers draw by the step. Every rank calls it with
+/// the same arguments; an error on one rank breaks the group. `updater` may be null, for a rule without
+/// state. Throws as fit does.
 void record_run(pool::Worker& worker, const BuiltModel& model, LearnableUpdater* updater,
                 const RunRecordOptions& options, const std::function<void(RunRecord&)>& loop);
 

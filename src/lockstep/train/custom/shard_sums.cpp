@@ -131,8 +131,8 @@ bool unscale(const ShardSums& sums, at::Tensor& gradient) {
 MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gradient, double targets,
                      StateAggregation state) {
   auto& parts = sums.model.parts();
-  ++parts.exchanges;
   const Folded all = fold_rows(worker.comm().cat(sums.rows).contiguous(), parts.norms, state);
+  ++parts.exchanges;  // only when nothing can end the step any more: a run that is cancelled looks at it
   if (!parts.norms.empty()) apply_moments(parts.weights, parts.norms, all.moments);
   // A rank without shards has the sum on the CPU if its group exchanges through the host.
   gradient = gradient.to(parts.weights.device());

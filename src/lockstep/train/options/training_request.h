@@ -44,7 +44,8 @@ struct TrainingRequest {
   data::Dataset test;         ///< scored once, at the end
   nn::Network network;        ///< the caller's network; empty: options.network
   record::Observer observer;  ///< called between steps on rank 0's thread; if it returns stop, the run ends
-                              ///< and keeps its weights
+                              ///< and keeps its weights, or as a stop does in the step after which it
+                              ///< would begin again
   Listener listener;          ///< receives the run's events; for an example see trial_progress.h
   std::vector<std::string>
       given;                 ///< at resume: names of options that were given, also with their default values

@@ -172,12 +172,14 @@ class Run {
     if (start_.state.starts_again) begin_again(start_.state);
     auto training = make_training(comm, writer ? &*writer : nullptr);
     EndReason reason = run_with_hint(*training);
-    while (training->deals_again() || (training->starts_again() && reason != EndReason::stopped)) {
+    while (training->deals_again() || (training->starts_again() && !ends_for_others(reason))) {
       if (writer) writer->finish();
       training->deals_again() ? deal_again(training) : begin_again(training->state());
       training = make_training(comm, writer ? &*writer : nullptr);
       reason = run_with_hint(*training);
     }
+    // Its weights are of no use to anybody but a resume, which begins again.
+    if (training->starts_again()) reason = EndReason::stopped;
     note_end(*training, reason);
     if (writer) {
       writer->finish();
@@ -188,13 +190,18 @@ class Run {
     return result_of(*training, reason);
   }
 
+  // An observer's answer is given once. What is asked by other means holds for a run that begins again, too.
+  static bool ends_for_others(EndReason reason) {
+    return reason == EndReason::stopped || reason == EndReason::observer;
+  }
+
   std::unique_ptr<Training> make_training(comm::Communicator& comm, CheckpointWriter* writer) {
     auto training = std::make_unique<Training>(setup(comm, writer), prepared_.prototype);
     if (moved_) {
       restore(*training, *moved_);
     } else if (start_.checkpoint) {
       restore(*training, *start_.checkpoint);
-    } else if (leads_ && continues_standing(request_)) {
+    } else if (leads_ && continues_standing(request_) && !has_begun_again_) {
       restore(*training, *request_.standing);
     }
     training->share_start();
@@ -206,6 +213,7 @@ class Run {
   void begin_again(const RunState& before) {
     start_.checkpoint.reset();
     moved_.reset();
+    has_begun_again_ = true;
     timed_ = {};
     start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
@@ -348,6 +356,7 @@ class Run {
   Json fingerprint_;
   const std::shared_ptr<KeptFeatures> kept_features_ = std::make_shared<KeptFeatures>();
   std::optional<Standing> moved_;  // where the run stood when its shards were dealt again; rank 0's
+  bool has_begun_again_ = false;
   TimedSteps timed_;
   std::string warning_;  // for the user, of a checkpoint from another machine
   RunLog log_;

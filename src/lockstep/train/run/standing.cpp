@@ -13,6 +13,7 @@ bool continues_standing(const TrainingRequest& request) {
 
 void continue_count(Plan& plan, const RunState& state) {
   LengthPlan& length = plan.length;
+  plan.update.may_start_again &= state.first_step == 0;  // the steps of earlier calls cannot be made again
   length.first_step = state.first_step;
   length.first_epoch = state.first_epoch;
   if (length.steps_per_epoch > 0)
@@ -38,6 +39,13 @@ void continue_count(Plan& plan, const RunState& state) {
 Standing standing_after(Training& training, const std::filesystem::path& output) {
   Standing standing{training.snapshot(), output};
   RunState& state = standing.snapshot.state;
+  if (state.starts_again) {  // so does the next call
+    state = {.seconds = state.seconds,
+             .restarts = state.restarts,
+             .starts_again = true,
+             .found_rate = state.found_rate};
+    return standing;
+  }
   state.finished.clear();
   state.first_epoch = training.epochs_begun();
   state.first_step = state.step;

@@ -92,8 +92,21 @@ Result ParallelWrapper::fit(const data::Dataset& dataset) {
   return fit_one(std::move(request), options_);
 }
 
-// One run for each pass, because the number of its steps is known only at its end.
 Result ParallelWrapper::fit_stream(const data::NextMiniBatch& next, int64_t mini_batches) {
+  const Standing standing = *standing_;
+  const int64_t epochs = epochs_, classes = classes_;
+  try {
+    return fit_passes(next, mini_batches);
+  } catch (...) {
+    *standing_ = standing;
+    epochs_ = epochs;
+    classes_ = classes;
+    throw;
+  }
+}
+
+// One run for each pass, because the number of its steps is known only at its end.
+Result ParallelWrapper::fit_passes(const data::NextMiniBatch& next, int64_t mini_batches) {
   stop_ = false;
   const int64_t passes = std::max<int64_t>(1, options_.max_epochs);
   Options options = options_;

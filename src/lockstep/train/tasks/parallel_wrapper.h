@@ -78,6 +78,7 @@ class ParallelWrapper {
   ParallelWrapper(nn::Network network, Options options, int64_t classes,
                   std::vector<record::Observer> listeners);
   Result fit_stream(const data::NextMiniBatch& next, int64_t mini_batches);
+  Result fit_passes(const data::NextMiniBatch& next, int64_t mini_batches);
   Result fit_one(TrainingRequest request, const Options& options);
 
   nn::Network network_;

@@ -241,6 +241,29 @@ TEST_F(ParallelWrapperTest, AFitGoesOnFromAStopInTheMiddleOfAPeriod) {
   EXPECT_EQ(averages, (std::vector<int64_t>{2, 3, 4, 6, 8}));
 }
 
+TEST_F(ParallelWrapperTest, AFitThatThrowsInALaterPassLeavesTheTrainingUnchanged) {
+  const auto batches = mini_batches();
+  const auto made = [&](const char* run) {
+    Options options = options_of(run, 2);
+    options.lr_schedule = ScheduleKind::constant;
+    return builder(options).build();
+  };
+  ParallelWrapper whole = made("whole");
+  for (int fit = 0; fit < 2; ++fit) whole.fit(in_turn(batches));
+  ParallelWrapper wrapper = made("throws");
+  wrapper.fit(in_turn(batches));
+  int64_t calls = 0;
+  EXPECT_ANY_THROW(wrapper.fit([&, next = in_turn(batches)]() -> std::optional<data::MiniBatch> {
+    if (++calls > 14) throw std::runtime_error("the camera is gone");  // in the second pass
+    return next();
+  }));
+  EXPECT_GT(calls, 14);
+  const Result last = wrapper.fit(in_turn(batches));
+  EXPECT_EQ(last.epochs, 4);
+  EXPECT_EQ(last.steps, 4 * 3);
+  EXPECT_EQ(weights("throws"), weights("whole"));
+}
+
 TEST_F(ParallelWrapperTest, ACosineNeedsToKnowItsEnd) {
   const auto batches = mini_batches();
   const auto said = [](const std::function<void()>& work) -> std::string {
