@@ -102,6 +102,8 @@ StateOfRun from_status(const std::filesystem::path& run_folder, const Status& st
                    .step = status.step,
                    .epoch = status.epoch,
                    .total_steps = status.total_steps,
+                   .best_accuracy = status.best_accuracy,
+                   .best_step = status.best_step,
                    .host = status.writer.host};
   if (status.state == RunState::running || status.state == RunState::stopping)
     judge_writer(run_folder, status, found);

@@ -12,6 +12,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
@@ -206,7 +207,12 @@ void RunRecord::State::begin_log() {
   Views views;
   views.push_back(view::svg_curves(folder));
   views.push_back(view::tensorboard(folder, attempt));
-  log.open({folder}, attempt, std::move(views), 0);
+  record::Status here{.attempt = attempt, .step = run.step};
+  if (run.best_accuracy >= 0) {
+    here.best_accuracy = run.best_accuracy;
+    here.best_step = run.best_step;
+  }
+  log.open({folder}, here, std::move(views));
   log.say(environment_here(options.data, worker.size(), worker.size()));
   log.say(record::PlanOfRun{.network = model.parts().network.name(),
                             .folder = options.data,
@@ -269,6 +275,7 @@ void RunRecord::State::save() {
 
 // What the ranks do after this step: 0 go on, 1 save, 2 finish, 3 stop.
 int64_t RunRecord::State::agree() {
+  wishes.check();
   int64_t own = 0;
   if (wishes.checkpoint.exchange(false)) own = 1;
   if (wishes.finish) own = 2;
@@ -371,10 +378,12 @@ void record_run(pool::Worker& worker, const BuiltModel& model, LearnableUpdater*
   state.begin_log();
   try {
     std::optional<record::RequestWatch> watch;
-    if (state.leads)
-      watch.emplace(
-          state.folder, [&](const record::Request& asked) { state.take(asked); },
-          [&](const std::string& reason) { state.log.message(reason, "warning"); });
+    if (state.leads) {
+      watch.emplace(state.folder);
+      watch->begin([&](const record::Request& asked) { state.take(asked); },
+                   [&](const std::string& reason) { state.log.message(reason, "warning"); },
+                   [&] { state.wishes.fail(record::gone_folder_error(state.folder)); });
+    }
     RunRecord record(state);
     loop(record);
     watch.reset();
