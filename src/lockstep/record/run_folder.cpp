@@ -130,7 +130,8 @@ class RunFolder::Lock {
     const bool written =
         ::ftruncate(descriptor_, 0) == 0 &&
         ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
-    if (written) return;
+    // A run can be removed from a full disk. Who holds its lock is then not said.
+    if (written || errno == ENOSPC || errno == EDQUOT) return;
     const int reason = errno;
     ::close(descriptor_);
     throw errno_error(reason, "write", paths.lock().string());

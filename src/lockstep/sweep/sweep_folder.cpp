@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/known_part.h"
@@ -371,7 +372,7 @@ void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
   const Table table = read_table(paths);
   if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
     throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial),
-                "lockstep sweep show " + paths.folder.string() + " lists them");
+                "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
   const auto lock = jobs::FileLock::take(paths.log_lock());
   OpenFile file(paths.notes(), O_RDWR | O_CREAT | O_APPEND);
   append_line(file, lockstep::to_json(Note{trial, text}));

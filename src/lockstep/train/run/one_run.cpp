@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/share.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/data/datastore.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
@@ -301,7 +302,7 @@ class Run {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::cancelled || comm_.size() == 1 || !request_.console) throw;
       throw Error(error.code(), error.message(),
-                  "start all ranks again with --output " + paths_.folder.string() +
+                  "start all ranks again with --output " + shell_word(paths_.folder.string()) +
                       " --resume: the run continues from its last checkpoint");
     }
   }
