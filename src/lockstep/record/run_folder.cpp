@@ -192,6 +192,15 @@ RunFolder RunFolder::open(const std::filesystem::path& folder) {
   return {paths, std::make_unique<Lock>(paths)};
 }
 
+std::optional<std::filesystem::path> run_folder_around(const std::filesystem::path& file) {
+  std::error_code none;
+  for (std::filesystem::path at = std::filesystem::absolute(file, none); at.has_relative_path();) {
+    at = at.parent_path();
+    if (std::filesystem::exists(RunPaths{at}.options(), none)) return at;
+  }
+  return std::nullopt;
+}
+
 std::filesystem::path default_name(std::string_view name, const std::filesystem::path& parent) {
   const std::string prefix = file_name_of(name) + "-";
   int64_t highest = 0;

@@ -39,8 +39,8 @@ struct Status {
   int64_t total_steps = 0;  ///< 0: not known
   std::optional<double> best_accuracy{};
   std::optional<int64_t> best_step{};
-  double started = 0;       ///< of this attempt, seconds since 1970
-  double written = 0;       ///< by the writer's clock
+  double started = 0;  ///< of this attempt, seconds since 1970
+  double written = 0;  ///< by the writer's clock
   ProcessIdentity writer{};
   std::string memory_kills_file{};  ///< where the kernel counts what it killed in the writer's cgroup
   int64_t memory_kills = 0;         ///< when the attempt began

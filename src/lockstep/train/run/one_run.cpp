@@ -81,9 +81,8 @@ class Run {
   }
 
   record::Status status_here(int64_t attempt) const {
-    record::Status status{.attempt = attempt,
-                          .step = start_.state.step,
-                          .total_steps = prepared_.plan.length.total_steps};
+    record::Status status{
+        .attempt = attempt, .step = start_.state.step, .total_steps = prepared_.plan.length.total_steps};
     if (start_.state.best_accuracy < 0) return status;
     status.best_accuracy = start_.state.best_accuracy;
     status.best_step = start_.state.best_step;
