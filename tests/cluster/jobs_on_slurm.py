@@ -30,15 +30,9 @@ class Job:
         return "\n".join(f"--- {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files if file.is_file())
 
     def wait(self, condition, what):
-        end = time.monotonic() + SECONDS_PER_JOB
-        while True:
-            began = time.monotonic()
-            if condition():
-                return
-            if time.monotonic() > end:
-                raise AssertionError(f"{what} did not come\n{self.cluster.ask('squeue', '-t', 'all')}"
-                                     f"{self.cluster.ask('sinfo', '-N', '-l')}\n{self.cluster.logs()}\n{self.said()}")
-            runs.rest(began, shortest=0.1, longest=0.5)
+        runs.wait_for(condition, SECONDS_PER_JOB, (0.1, 0.5), lambda: AssertionError(
+            f"{what} did not come\n{self.cluster.ask('squeue', '-t', 'all')}"
+            f"{self.cluster.ask('sinfo', '-N', '-l')}\n{self.cluster.logs()}\n{self.said()}"))
 
     def wait_for_step(self, step):
         self.wait(lambda: runs.steps_done(self.run) >= step, f"step {step}")

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 
@@ -9,6 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "fit.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/state.h"
+#include "lockstep/record/status_file.h"
 
 namespace lockstep {
 namespace {
@@ -157,6 +161,55 @@ TEST_F(FitTest, StopInsideAValidation) {
     EXPECT_EQ(resumed.best_accuracy, expected.best_accuracy);
     expect_same(whole, parts);
   }
+}
+
+// Calls `look` when the number of its samples is asked for, as preparations do.
+class Watched : public Corners {
+ public:
+  Watched(uint32_t seed, std::function<void()> look) : Corners(61, seed), look_(std::move(look)) {}
+  int64_t size() const override {
+    look_();
+    return Corners::size();
+  }
+
+ private:
+  std::function<void()> look_;
+};
+
+TEST_F(FitTest, ARunThatPreparesItsResumeIsRunningAndIsWhatItWasIfThatFails) {
+  train::TrainingRequest request = own_job();
+  request.observer = [](const record::Event& event) {
+    return event.kind == "step" && event.step == 9 ? record::Control::stop : record::Control::go;
+  };
+  train::Options options = options_of("run", 1);
+  fit(request, options);
+  const std::filesystem::path run = folder_ / "run";
+  const record::StateOfRun before = record::state_of(run);
+  EXPECT_EQ(before.state, record::RunState::ended);
+  std::mutex mutex;
+  std::set<record::RunState> seen;
+  const auto look = [&] {
+    const std::lock_guard lock(mutex);
+    if (record::next_attempt(run) == 1) seen.insert(record::state_of(run).state);  // while it prepares
+  };
+  options.resume = true;
+  request.observer = {};
+  request.dataset = data::Dataset(std::make_shared<Watched>(2, look));  // other files
+  EXPECT_THROW(fit(request, options), Error);
+  EXPECT_TRUE(seen.contains(record::RunState::running));
+  EXPECT_EQ(record::state_of(run).state, record::RunState::ended);
+  EXPECT_EQ(record::state_of(run).reason, before.reason);
+  EXPECT_EQ(record::state_of(run).step, 9);
+
+  seen.clear();
+  request.dataset = data::Dataset(std::make_shared<Watched>(1, look));
+  EXPECT_EQ(fit(request, options).reason, train::EndReason::finished);
+  EXPECT_TRUE(seen.contains(record::RunState::running));
+  const auto status = record::read_status(run);
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->state, record::RunState::ended);
+  EXPECT_EQ(status->attempt, 1);
+  EXPECT_TRUE(status->best_accuracy.has_value());
 }
 
 TEST_F(FitTest, TestDataAreScoredAtTheEndAlsoWhenPatienceEndsTheRun) {

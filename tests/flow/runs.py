@@ -128,16 +128,16 @@ def rest(began, shortest, longest):
     time.sleep(max(shortest, min(longest, 4 * (time.monotonic() - began))))
 
 
-def wait_for(condition, seconds=60):
-    """Waits until the condition holds; fails after so many seconds."""
+def wait_for(condition, seconds=60, pauses=(0.005, 0.25), error=lambda: AssertionError("waited in vain")):
+    """Waits until the condition holds, with pauses of so many seconds; raises the error after `seconds`."""
     end = time.monotonic() + seconds
     while True:
         began = time.monotonic()
         if condition():
             return
         if time.monotonic() > end:
-            raise AssertionError("waited in vain")
-        rest(began, shortest=0.005, longest=0.25)
+            raise error()
+        rest(began, *pauses)
 
 
 def steps_done(output):

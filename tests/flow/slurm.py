@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import time
 
 import machines
 import runs
@@ -146,14 +145,8 @@ class Cluster(machines.Machines):
         return self.ask("sinfo", "--noheader", "--Node", "--partition=all", "--format=%T").split().count("idle")
 
     def wait(self, what, there):
-        end = time.monotonic() + SECONDS_TO_START
-        while True:
-            began = time.monotonic()
-            if there():
-                return
-            if time.monotonic() > end:
-                raise OSError(f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{self.logs()}")
-            runs.rest(began, shortest=0.2, longest=0.5)
+        runs.wait_for(there, SECONDS_TO_START, (0.2, 0.5), lambda: OSError(
+            f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{self.logs()}"))
 
     def logs(self):
         """The ends of what its daemons say, for messages."""

@@ -4,6 +4,7 @@
 #include "lockstep/base/class_figures.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
@@ -69,7 +70,7 @@ std::string training_note(const train::Model& model, const data::Dataset& datase
   const train::TrainedOn trained = train::trained_on(model, dataset);
   std::string note = train::trained_on_words(trained, dataset.size(), "them");
   if (trained.count > 0 && trained.held_out > 0)
-    note += "; lockstep report " + model.weights.parent_path().string() + " uses the other " +
+    note += "; lockstep report " + shell_word(model.weights.parent_path().string()) + " uses the other " +
             with_commas(trained.held_out);
   return note;
 }

@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/exported_network.h"
@@ -53,14 +54,15 @@ std::string write_graph(const Call& call, Console& console, const std::filesyste
   if (spec.is_null())
     throw Error(ErrorCode::invalid_option, "the network is a C++ module, which has no layer graph");
   write_file_atomic(path, spec.dump(2) + "\n");
-  return "a layer graph; lockstep train FOLDER --network " + path.string() + " trains it";
+  return "a layer graph; lockstep train FOLDER --network " + shell_word(path.string()) + " trains it";
 }
 
 template <std::string (*kCode)(const nn::Network& network, const nn::NetworkInput& input)>
 std::string write_code(const Call& call, Console& console, const std::filesystem::path& path) {
   const onnx::TrainedNetwork network = open_exported(call, console, NeedsWeights::no);
   write_file_atomic(path, kCode(network.network, network.input));
-  return "a module \"Network\"; its weights: lockstep export " + call.words.front() + " weights.safetensors";
+  return "a module \"Network\"; its weights: lockstep export " + shell_word(call.words.front()) +
+         " weights.safetensors";
 }
 
 struct Format {

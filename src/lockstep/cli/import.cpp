@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
@@ -32,9 +33,9 @@ void refuse_existing(const std::filesystem::path& path) {
 std::string next_command(const onnx::TrainedNetwork& trained, const std::filesystem::path& graph,
                          const std::filesystem::path& weights) {
   const std::string command = trained.input.time_steps > 0
-                                  ? "lockstep train FOLDER --network " + graph.string()
-                                  : "lockstep predict " + graph.string() + " IMAGES";
-  return command + " --weights " + weights.string() +
+                                  ? "lockstep train FOLDER --network " + shell_word(graph.string())
+                                  : "lockstep predict " + shell_word(graph.string()) + " IMAGES";
+  return command + " --weights " + shell_word(weights.string()) +
          (nn::expected_input(trained.network).contains("normalize") ? "" : " --normalize ...");
 }
 

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/prediction_text.h"
 #include "lockstep/cli/progress_line.h"
@@ -114,8 +115,8 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
         judge(held_out, model, predict(held_out.dataset, model, options, console), asked.images);
     report.judged = true;
     if (!judged_by.empty())
-      report.judgement.all_mistakes =
-          "lockstep evaluate " + run_folder.string() + " " + judged_by + " --mistakes FILE";
+      report.judgement.all_mistakes = "lockstep evaluate " + shell_word(run_folder.string()) + " " +
+                                      shell_word(judged_by) + " --mistakes FILE";
   } catch (const Error& error) {
     if (!judged_by.empty() || !may_be_missing(error)) throw;
     report.not_judged = error.message();
@@ -149,9 +150,9 @@ int run_report(const Call& call, Console& console) {
   const auto asked = settings_of<ReportOptions>(call);
   if (is_sweep(call.words.front())) {
     if (!judged_by.empty())
-      throw Error(
-          ErrorCode::invalid_option, "the report of a sweep takes no FOLDER",
-          "lockstep report " + call.words.front() + "/trials/0000 " + judged_by + " judges one trial");
+      throw Error(ErrorCode::invalid_option, "the report of a sweep takes no FOLDER",
+                  "lockstep report " + shell_word(call.words.front() + "/trials/0000") + " " +
+                      shell_word(judged_by) + " judges one trial");
     console.print("report: " + write_sweep_report(call.words.front(), asked, options, console).string() +
                   "\n");
     return 0;

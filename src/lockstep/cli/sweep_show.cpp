@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
@@ -153,7 +154,7 @@ int run_sweep_best(const Call& call, Console& console) {
   const sweep::Row* best = table.best();
   if (best == nullptr)
     throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
-                "lockstep sweep show " + call.words.front() + " shows what they do");
+                "lockstep sweep show " + shell_word(call.words.front()) + " shows what they do");
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
                fixed(*best->value, 4) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
@@ -186,7 +187,7 @@ int run_sweep_importance(const Call& call, Console& console) {
   }
   if (importances.empty())
     throw Error(ErrorCode::not_found, "no trial of the sweep was trained in full yet",
-                "lockstep sweep show " + call.words.front() + " shows what they do");
+                "lockstep sweep show " + shell_word(call.words.front()) + " shows what they do");
   std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence"}};
   for (const sweep::Importance& one : importances)
     cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4)});
@@ -199,8 +200,8 @@ int run_sweep_stop(const Call& call, Console& console) {
   const sweep::Table table = sweep::read_table(paths);
   if (call.words.size() == 1) {
     sweep::ask_to_stop(paths);
-    console.print("asked the sweep to stop; lockstep sweep --resume --output " + paths.folder.string() +
-                  " continues it\n");
+    console.print("asked the sweep to stop; lockstep sweep --resume --output " +
+                  shell_word(paths.folder.string()) + " continues it\n");
     return 0;
   }
   const int64_t trial = trial_of(call.words[1]);
@@ -209,7 +210,8 @@ int run_sweep_stop(const Call& call, Console& console) {
   });
   if (!runs)
     throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",
-                "lockstep sweep show " + call.words.front() + " --filter state=running lists those that are");
+                "lockstep sweep show " + shell_word(call.words.front()) +
+                    " --filter state=running lists those that are");
   sweep::ask_to_stop(paths, trial);
   console.print("asked trial " + std::to_string(trial) + " to end with the result that it has\n");
   return 0;
@@ -220,7 +222,7 @@ int run_sweep_restart(const Call& call, Console& console) {
   const int64_t trial = trial_of(call.words[1]);
   const bool now = sweep::restart_now_or_ask(paths, trial);
   console.print("trial " + std::to_string(trial) + " starts again" +
-                (now ? " with lockstep sweep --resume --output " + call.words[0] : "") + "\n");
+                (now ? " with lockstep sweep --resume --output " + shell_word(call.words[0]) : "") + "\n");
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <iostream>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -64,7 +65,7 @@ class Watch {
     launch::StopSignals signals("");
     const RawTerminal raw;
     std::cout << "\033[?1049h\033[?25l" << std::flush;
-    std::string failed;
+    std::exception_ptr failed;
     try {
       look();
       while (!signals.token().stop_requested() && !quits_) {
@@ -72,11 +73,11 @@ class Watch {
         read_keys();
         look();
       }
-    } catch (const Error& error) {
-      failed = error.message();
+    } catch (const Error&) {
+      failed = std::current_exception();
     }
     std::cout << "\033[?25h\033[?1049l" << std::flush;
-    if (!failed.empty()) throw Error(ErrorCode::io, failed);
+    if (failed) std::rethrow_exception(failed);
     std::cout << best_rows_text(table_, paths_.folder.string(), 0) << std::flush;
     return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
   }
@@ -192,7 +193,7 @@ class Watch {
       try {
         (this->*then_)();
       } catch (const Error& error) {
-        view_.message = error.message();
+        view_.message = error.message() + (error.hint().empty() ? "" : "; " + error.hint());
       }
     } else if (key == '\033') {
       view_.prompt.clear();

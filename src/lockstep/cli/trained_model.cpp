@@ -23,10 +23,7 @@ constexpr int64_t kMostClassBytes = 16 << 20;
 
 // A weights file does not contain classes and normalization; the run folder around it does.
 std::filesystem::path run_folder_of(const std::filesystem::path& file) {
-  for (auto folder = std::filesystem::absolute(file).parent_path();; folder = folder.parent_path()) {
-    if (std::filesystem::exists(record::RunPaths{folder}.options())) return folder;
-    if (folder == folder.parent_path()) break;
-  }
+  if (auto folder = record::run_folder_around(file)) return *std::move(folder);
   throw Error(ErrorCode::not_found,
               "cannot use \"" + file.string() +
                   "\": it is not in a run folder, so its network and classes are unknown",

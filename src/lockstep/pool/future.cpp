@@ -104,7 +104,7 @@ bool CallRecord::take() {
   return !std::exchange(taken_, true);
 }
 
-void CallRecord::ring_at_end(std::shared_ptr<Bell> bell) {
+void CallRecord::ring_at_end(const std::shared_ptr<Bell>& bell) {
   const std::lock_guard lock(mutex_);
   if (state_ >= FutureState::finished) return;
   std::erase_if(bells_, [](const std::weak_ptr<Bell>& known) { return known.expired(); });

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -20,26 +22,53 @@
 namespace lockstep::record {
 namespace {
 
-bool is_of_rank(std::string_view writer) { return writer.starts_with("rank-"); }
+constexpr int64_t kNoStep = std::numeric_limits<int64_t>::max();
 
-// For each attempt, the first step that a later attempt repeated.
-std::map<int64_t, int64_t> replaced_from(const std::vector<Event>& events) {
-  std::map<int64_t, int64_t> first_step;
-  for (const Event& event : events) {
-    if (!is_of_rank(event.writer)) continue;
-    first_step.try_emplace(event.attempt, std::numeric_limits<int64_t>::max());
-    // Where epochs are long, the first step is not among those that are logged.
-    if (event.kind == "step" || event.kind == "first_step")
-      first_step[event.attempt] = std::min(first_step[event.attempt], event.step);
+// An attempt, and how often its run had begun again by then (train/loop/restart.h).
+using Pass = std::pair<int64_t, int64_t>;
+
+// Where epochs are long, the first step is not among those that are logged.
+bool tells_step(const Event& event) { return event.kind == Step::kind || event.kind == FirstStep::kind; }
+
+// Which events of the ranks are those of steps that a later pass has made again.
+class Passes {
+ public:
+  // Events of one log in their order.
+  Pass add(const Event& event) {
+    auto& [pass, last_step] = logs_.try_emplace({event.writer, event.attempt}, 0, 0).first->second;
+    if (tells_step(event)) {
+      if (event.step < last_step) ++pass;
+      last_step = event.step;
+    }
+    const Pass of_event{event.attempt, pass};
+    if (!is_of_rank(event.writer)) return of_event;
+    int64_t& first = first_step_.try_emplace(of_event, kNoStep).first->second;
+    if (tells_step(event)) first = std::min(first, event.step);
+    return of_event;
   }
-  std::map<int64_t, int64_t> limits;
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  for (auto attempt = first_step.rbegin(); attempt != first_step.rend(); ++attempt) {
-    limits[attempt->first] = limit;
-    limit = std::min(limit, attempt->second);
+
+  // After the last event.
+  void find_repeated() {
+    int64_t limit = kNoStep;
+    for (auto pass = first_step_.rbegin(); pass != first_step_.rend(); ++pass) {
+      repeated_from_[pass->first] = limit;
+      limit = std::min(limit, pass->second);
+    }
   }
-  return limits;
-}
+
+  // What an attempt has told its user stays when it begins again.
+  bool is_replaced(const Event& event, const Pass& pass) const {
+    if (!is_of_rank(event.writer) || !is_replaced_with_its_step(event.kind)) return false;
+    auto found = repeated_from_.find(pass);
+    if (event.kind == Message::kind) found = std::prev(repeated_from_.upper_bound({event.attempt, kNoStep}));
+    return event.step >= found->second;
+  }
+
+ private:
+  std::map<std::pair<std::string, int64_t>, std::pair<int64_t, int64_t>> logs_;  // pass, last step
+  std::map<Pass, int64_t> first_step_;
+  std::map<Pass, int64_t> repeated_from_;
+};
 
 // One more than the highest attempt of the writers for which `counts` holds.
 template <class Counts>
@@ -141,15 +170,15 @@ std::vector<Event> read_events(const std::filesystem::path& run_folder) {
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" has no event log",
                 "name the --output folder of a run");
   }
-  std::vector<Event> events;
+  std::vector<std::pair<Event, Pass>> read;
+  Passes passes;
   Follower follower(run_folder);
-  follower.read_all([&](const Event& event) { events.push_back(event); });
-  const auto limits = replaced_from(events);
-  std::erase_if(events, [&](const Event& event) {
-    const auto limit = limits.find(event.attempt);
-    return is_of_rank(event.writer) && is_replaced_with_its_step(event.kind) && limit != limits.end() &&
-           event.step >= limit->second;
-  });
+  follower.read_all([&](const Event& event) { read.emplace_back(event, passes.add(event)); });
+  passes.find_repeated();
+  std::vector<Event> events;
+  for (auto& [event, pass] : read) {
+    if (!passes.is_replaced(event, pass)) events.push_back(std::move(event));
+  }
   std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tie(a.step, a.attempt, a.time, a.rank, a.sequence) <
            std::tie(b.step, b.attempt, b.time, b.rank, b.sequence);

@@ -45,7 +45,8 @@ std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder
 
 /// The events of all writers, ordered by step, attempt and time. An attempt starts from a checkpoint, so what
 /// its ranks measured replaces what earlier attempts measured from its first step on
-/// (is_replaced_with_its_step). An incomplete last line of a file is ignored. Throws corrupt_data with file
+/// (is_replaced_with_its_step). The same holds within an attempt for a run that begins again, except for
+/// messages. An incomplete last line of a file is ignored. Throws corrupt_data with file
 /// and line for any other invalid line, and not_found without an event log.
 std::vector<Event> read_events(const std::filesystem::path& run_folder);
 

@@ -35,6 +35,19 @@ class EventLogTest : public testing::Test {
     for (const Event& event : read_events(run_)) result.emplace_back(event.step, event.attempt);
     return result;
   }
+  // A run that began again after its third step.
+  void write_two_passes() {
+    EventLog log(run_, 0, 0);
+    const auto write = [&](const char* kind, int64_t step, const char* pass) {
+      Event event{.step = step, .kind = kind, .values = {{"text", pass}}};
+      log.write(event);
+    };
+    for (int64_t step = 1; step <= 3; ++step) write("step", step, "first");
+    write("hash", 3, "first");
+    write("validation", 3, "first");
+    write("message", 3, "the run starts again");
+    for (int64_t step = 1; step <= 2; ++step) write("step", step, "second");
+  }
   std::filesystem::path file(const std::string& name) { return run_ / "events" / name; }
   // What is said of a log of three steps with `line` put in as its second; a refusal is corrupt_data.
   std::string refusal_with_second_line(const std::string& line) {
@@ -157,6 +170,29 @@ TEST_F(EventLogTest, AnAttemptReplacesFromItsFirstStepOn) {
   }
   EXPECT_THAT(steps_and_attempts(),
               ElementsAre(std::pair(1, 0), std::pair(2, 0), std::pair(3, 1), std::pair(5, 1)));
+}
+
+TEST_F(EventLogTest, ARunThatBeganAgainHasOnlyItsLastPass) {
+  write_two_passes();
+  std::vector<std::string> found;
+  for (const Event& event : read_events(run_)) found.push_back(event.kind + " " + text(event, "text"));
+  EXPECT_THAT(found, ElementsAre("step second", "step second", "message the run starts again"));
+}
+
+TEST_F(EventLogTest, ALaterAttemptFollowsTheLastPass) {
+  write_two_passes();
+  write_steps(0, 1, 2, 3);
+  std::vector<std::string> found;
+  for (const Event& event : read_events(run_))
+    found.push_back(event.kind + " " + std::to_string(event.step) + " of " + std::to_string(event.attempt));
+  EXPECT_THAT(found, ElementsAre("step 1 of 0", "step 2 of 1", "step 3 of 1"));
+}
+
+TEST_F(EventLogTest, AnAttemptBeyondAllNumbersIsNoLog) {
+  write_steps(0, 0, 1, 1);
+  std::ofstream(file("rank-0-attempt-9223372036854775807.jsonl")) << "{\"kind\":\"step\",\"step\":2}\n";
+  EXPECT_EQ(next_attempt(run_), 1);
+  EXPECT_EQ(read_events(run_).size(), 1U);
 }
 
 TEST_F(EventLogTest, AnAttemptWithoutStepsReplacesNothing) {

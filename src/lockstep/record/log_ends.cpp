@@ -1,6 +1,7 @@
 #include "lockstep/record/log_ends.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fcntl.h>
 #include <optional>
 #include <string>
@@ -54,16 +55,23 @@ std::vector<Event> first_events(const OpenFile& file, const LogName& name) {
 
 // Most lines are logged steps, of which the last one is enough; reading them all would take most of the time.
 std::string without_steps(std::string_view text) {
-  constexpr std::string_view kStep = R"({"kind":"step",)";
+  constexpr std::string_view kStep = R"({"kind":"step",)", kNumber = R"("step":)";
   std::string kept;
   std::string_view step;
+  int64_t last = 0;
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n') + 1);
     text.remove_prefix(line.size());
-    if (line.starts_with(kStep))
-      step = line;
-    else
+    if (!line.starts_with(kStep)) {
       kept += line;
+      continue;
+    }
+    step = line;
+    int64_t number = last;
+    if (line.substr(kStep.size()).starts_with(kNumber))
+      std::from_chars(line.data() + kStep.size() + kNumber.size(), line.data() + line.size(), number);
+    if (number < last) kept.clear();  // the run has begun again
+    last = number;
   }
   return std::string(step) + kept;
 }

@@ -14,7 +14,8 @@ struct LogEnds {
   std::vector<Event> first;   ///< of the run: the first lines of its first attempt
   std::vector<Event> newest;  ///< the first lines of its newest attempt
   std::vector<Event> last;    ///< the last lines of its newest attempts, the newest one last;
-                              ///< of logged steps only each attempt's last one, before the others
+                              ///< of logged steps only each attempt's last one, before the others;
+                              ///< of an attempt that began again, lines after that
 };
 
 /// Reads at most about 10 MB, however large the logs are.

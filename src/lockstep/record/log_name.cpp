@@ -12,7 +12,8 @@
 namespace lockstep::record {
 namespace {
 
-constexpr std::string_view kBetween = "-attempt-", kEnding = ".jsonl";
+constexpr std::string_view kBetween = "-attempt-", kEnding = ".jsonl", kRank = "rank-";
+constexpr int64_t kMostAttempt = 1'000'000'000'000;  // one more is an attempt too
 
 std::optional<LogName> parse_name(std::string_view text) {
   if (!text.ends_with(kEnding)) return std::nullopt;
@@ -20,13 +21,15 @@ std::optional<LogName> parse_name(std::string_view text) {
   const size_t between = text.rfind(kBetween);
   if (between == std::string_view::npos || between == 0) return std::nullopt;
   const auto attempt = parse_number<int64_t>(text.substr(between + kBetween.size()));
-  if (!attempt || *attempt < 0) return std::nullopt;
+  if (!attempt || *attempt < 0 || *attempt > kMostAttempt) return std::nullopt;
   return LogName{std::string(text.substr(0, between)), *attempt};
 }
 
 }  // namespace
 
-std::string rank_writer(int64_t rank) { return "rank-" + std::to_string(rank); }
+std::string rank_writer(int64_t rank) { return std::string(kRank) + std::to_string(rank); }
+
+bool is_of_rank(std::string_view writer) { return writer.starts_with(kRank); }
 
 std::string file_name(const LogName& name) {
   return name.writer + std::string(kBetween) + std::to_string(name.attempt) + std::string(kEnding);

@@ -12,6 +12,8 @@ namespace lockstep::record {
 /// The writer of a log: "rank-0", or another one such as "client", "queue" or "sweep".
 std::string rank_writer(int64_t rank);
 
+bool is_of_rank(std::string_view writer);
+
 struct LogName {
   std::string writer;
   int64_t attempt = 0;

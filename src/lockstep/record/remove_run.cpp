@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
@@ -78,7 +79,7 @@ void check_removable(const std::filesystem::path& run_folder) {
   if (state == RunState::running || state == RunState::stopping)
     throw Error(ErrorCode::invalid_option,
                 quote(folder.native()) + " is " + enum_names(state)[static_cast<size_t>(state)],
-                "stop it first: lockstep stop " + folder.string());
+                "stop it first: lockstep stop " + shell_word(folder.string()));
 }
 
 RemovedRun remove_run(const std::filesystem::path& run_folder) {

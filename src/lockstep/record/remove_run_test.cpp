@@ -1,9 +1,14 @@
 #include "lockstep/record/remove_run.h"
 
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/record/test_process.h"
 #include "lockstep/record/test_runs.h"
 
 namespace lockstep::record {
@@ -54,6 +59,22 @@ TEST_F(RemoveRunTest, OtherFilesStay) {
   EXPECT_TRUE(std::filesystem::exists(run_ / "thesis.tex"));
   EXPECT_FALSE(std::filesystem::exists(run_ / "events"));
   EXPECT_THAT(refusal(run_), HasSubstr("is not a run folder"));
+}
+
+TEST_F(RemoveRunTest, AFullDiskIsNoObstacle) {
+  const int code = test::in_child([&] {
+    if (!test::enter_namespaces(CLONE_NEWNS)) return test::kNotPermitted;
+    ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+    if (::mount("none", temporary_.path().c_str(), "tmpfs", 0, "size=256k") != 0) return test::kNotPermitted;
+    test::write_ended_run(run_);
+    temporary_.write("run/lock", "");
+    const int filler = ::open((run_ / "model.safetensors").c_str(), O_WRONLY | O_CREAT, 0600);
+    while (::write(filler, "x", 1) == 1) continue;
+    if (errno != ENOSPC) return 1;
+    return remove_run(run_).kept.empty() && !std::filesystem::exists(run_) ? 0 : 2;
+  });
+  if (code == test::kNotPermitted) GTEST_SKIP() << "this user may not mount a small file system";
+  EXPECT_EQ(code, 0);
 }
 
 TEST_F(RemoveRunTest, LinksLeadNowhere) {

@@ -104,18 +104,20 @@ bool is_taken(const std::filesystem::path& run_folder, const std::string& id) {
   return ::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
-RequestWatch::RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse, Gone gone)
-    : run_folder_(run_folder),
-      folder_(RunPaths{run_folder}.requests()),
-      take_(std::move(take)),
-      refuse_(std::move(refuse)),
-      gone_(std::move(gone)) {
+RequestWatch::RequestWatch(const std::filesystem::path& run_folder)
+    : run_folder_(run_folder), folder_(RunPaths{run_folder}.requests()) {
   // Made by another user who asks first, it would be a folder in which the run cannot remove anything.
   std::error_code ignored;
   std::filesystem::create_directory(folder_, ignored);
   for (const std::filesystem::path& file : files_in(folder_)) {
     if (!remove_file(file)) not_removable_.insert(file);
   }
+}
+
+void RequestWatch::begin(Take take, Refuse refuse, Gone gone) {
+  take_ = std::move(take);
+  refuse_ = std::move(refuse);
+  gone_ = std::move(gone);
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 

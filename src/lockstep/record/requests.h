@@ -48,13 +48,16 @@ bool is_taken(const std::filesystem::path& run_folder, const std::string& id);
 class RequestWatch {
  public:
   /// Called on the watch's thread with each request. Requests of users who own neither the folder nor this
-  /// process are refused: `refuse` is called with a reason instead. Requests that are there at the start were
-  /// meant for an earlier attempt, and are removed.
+  /// process are refused: `refuse` is called with a reason instead.
   using Take = std::function<void(const Request&)>;
   using Refuse = std::function<void(const std::string& reason)>;
   /// Called once, when somebody has removed the folder or given it another name.
   using Gone = std::function<void()>;
-  RequestWatch(const std::filesystem::path& run_folder, Take take, Refuse refuse, Gone gone = {});
+
+  /// Removes the requests that are there: they were meant for an earlier attempt. New ones wait for begin().
+  explicit RequestWatch(const std::filesystem::path& run_folder);
+  /// Once. Starts the thread.
+  void begin(Take take, Refuse refuse, Gone gone = {});
 
  private:
   void look();

@@ -30,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 class RequestsTest : public testing::Test {
  protected:
   void watch() {
-    watch_.emplace(
-        run_,
+    watch_.emplace(run_);
+    watch_->begin(
         [this](const Request& request) {
           const std::lock_guard lock(mutex_);
           taken_.push_back(request);
@@ -94,6 +94,19 @@ TEST_F(RequestsTest, OfAnEarlierAttemptAreRemoved) {
   watch();
   EXPECT_TRUE(is_taken(run_, early));
   wait_for(0);
+}
+
+// Of somebody who asks while the run reads its data.
+TEST_F(RequestsTest, WaitForARunThatPrepares) {
+  RequestWatch prepared(run_);
+  const std::string asked = make_request(run_, {.request = RequestKind::stop});
+  EXPECT_FALSE(is_taken(run_, asked));
+  std::atomic<int> taken = 0;
+  prepared.begin([&](const Request& request) { taken += request.id == asked ? 1 : 0; },
+                 [](const std::string&) {});
+  const auto end = Clock::now() + std::chrono::seconds(10);
+  while (taken == 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(taken, 1);
 }
 
 TEST_F(RequestsTest, ARequestOfALaterVersionIsReadAsFarAsItIsKnown) {

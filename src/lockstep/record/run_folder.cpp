@@ -130,7 +130,8 @@ class RunFolder::Lock {
     const bool written =
         ::ftruncate(descriptor_, 0) == 0 &&
         ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
-    if (written) return;
+    // A run can be removed from a full disk. Who holds its lock is then not said.
+    if (written || errno == ENOSPC || errno == EDQUOT) return;
     const int reason = errno;
     ::close(descriptor_);
     throw errno_error(reason, "write", paths.lock().string());
@@ -189,6 +190,15 @@ RunFolder RunFolder::open(const std::filesystem::path& folder) {
                 "check --output");
   }
   return {paths, std::make_unique<Lock>(paths)};
+}
+
+std::optional<std::filesystem::path> run_folder_around(const std::filesystem::path& file) {
+  std::error_code none;
+  for (std::filesystem::path at = std::filesystem::absolute(file, none); at.has_relative_path();) {
+    at = at.parent_path();
+    if (std::filesystem::exists(RunPaths{at}.options(), none)) return at;
+  }
+  return std::nullopt;
 }
 
 std::filesystem::path default_name(std::string_view name, const std::filesystem::path& parent) {

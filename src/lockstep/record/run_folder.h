@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,10 @@ struct RunPaths {
   std::filesystem::path result() const { return folder / "result.json"; }
   std::filesystem::path requests() const { return folder / "requests"; }
 };
+
+/// The nearest folder above a file that has the options of a run: of its weights, also in a checkpoint.
+/// Nothing if there is none.
+std::optional<std::filesystem::path> run_folder_around(const std::filesystem::path& file);
 
 /// The one writer of a run folder. Holds RUN/lock until it is destroyed or its process ends, in any way. If
 /// it created the folder and nothing was written to it, it removes the folder. Movable.

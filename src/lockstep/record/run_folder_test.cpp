@@ -124,6 +124,14 @@ TEST_F(RunFolderTest, SecondProgramIsToldWhoWrites) {
   ::close(ready[1]);
 }
 
+TEST_F(RunFolderTest, IsFoundAroundAFile) {
+  std::filesystem::create_directories(root_ / "run" / "checkpoints" / "step-1");
+  std::ofstream(root_ / "run" / "options.json") << "{}";
+  EXPECT_EQ(run_folder_around(root_ / "run" / "model.safetensors"), root_ / "run");
+  EXPECT_EQ(run_folder_around(root_ / "run" / "checkpoints" / "step-1" / "model.safetensors"), root_ / "run");
+  EXPECT_EQ(run_folder_around(root_ / "model.safetensors"), std::nullopt);
+}
+
 TEST_F(RunFolderTest, NumberedNamesGoUp) {
   EXPECT_EQ(default_name("digits", root_ / "runs"), root_ / "runs" / "digits-001");
   const auto first = RunFolder::create_numbered("digits", root_ / "runs");

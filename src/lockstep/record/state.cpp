@@ -64,15 +64,14 @@ std::optional<double> last_sign(const std::filesystem::path& run_folder) {
   return last ? last : modified(paths.lock());
 }
 
-std::string ago(double seconds) { return as_duration(std::max(0.0, seconds)); }
-
 void judge_silence(const std::filesystem::path& run_folder, StateOfRun& found) {
   const auto last = last_sign(run_folder);
   found.silent_seconds = last ? std::max(0.0, time_in(run_folder) - *last) : 0;
   const double most = is_on_network(run_folder) ? kLostSecondsOverNetwork : kLostSeconds;
   if (last && found.silent_seconds <= most) return;
   found.state = RunState::lost;
-  found.reason = "no sign of it for " + ago(found.silent_seconds) +
+  // Without its age, because lists of runs keep the reason.
+  found.reason = "no sign of it for more than " + as_duration(most) +
                  (found.host.empty() ? "" : "; it ran on " + found.host);
 }
 
@@ -102,6 +101,8 @@ StateOfRun from_status(const std::filesystem::path& run_folder, const Status& st
                    .step = status.step,
                    .epoch = status.epoch,
                    .total_steps = status.total_steps,
+                   .best_accuracy = status.best_accuracy,
+                   .best_step = status.best_step,
                    .host = status.writer.host};
   if (status.state == RunState::running || status.state == RunState::stopping)
     judge_writer(run_folder, status, found);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "lockstep/record/status_file.h"
@@ -20,7 +21,9 @@ struct StateOfRun {
   int64_t attempt = -1;  ///< -1: not known
   int64_t step = -1;     ///< -1: not known
   int64_t epoch = 0;
-  int64_t total_steps = 0;    ///< 0: not known
+  int64_t total_steps = 0;  ///< 0: not known
+  std::optional<double> best_accuracy{};
+  std::optional<int64_t> best_step{};
   std::string host{};         ///< of the writer; empty: not known
   double silent_seconds = 0;  ///< since the writer's last sign, while it runs or is lost
 };

@@ -137,20 +137,42 @@ void StatusWriter::set_step(int64_t step, int64_t epoch) {
   status_.epoch = epoch;
 }
 
+void StatusWriter::set_total_steps(int64_t total_steps) {
+  const std::lock_guard lock(mutex_);
+  status_.total_steps = total_steps;
+}
+
+void StatusWriter::set_best(std::optional<double> accuracy, std::optional<int64_t> step) {
+  const std::lock_guard lock(mutex_);
+  status_.best_accuracy = accuracy;
+  status_.best_step = step;
+}
+
 void StatusWriter::set_state(RunState state, const std::string& reason, const std::string& hint) {
   {
     const std::lock_guard lock(mutex_);
-    if (is_final(status_.state)) return;
+    if (has_ended_) return;
     status_.state = state;
     status_.reason = reason;
     status_.hint = hint;
+    has_ended_ = is_final(state);
+  }
+  write_now();
+}
+
+void StatusWriter::restore(const Status& earlier) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_ended_) return;
+    status_ = earlier;
+    has_ended_ = true;
   }
   write_now();
 }
 
 bool StatusWriter::has_ended() {
   const std::lock_guard lock(mutex_);
-  return is_final(status_.state);
+  return has_ended_;
 }
 
 // Without mutex_, for which a training step would wait as long as the disk takes.

@@ -37,8 +37,10 @@ struct Status {
   int64_t step = 0;
   int64_t epoch = 0;
   int64_t total_steps = 0;  ///< 0: not known
-  double started = 0;       ///< of this attempt, seconds since 1970
-  double written = 0;       ///< by the writer's clock
+  std::optional<double> best_accuracy{};
+  std::optional<int64_t> best_step{};
+  double started = 0;  ///< of this attempt, seconds since 1970
+  double written = 0;  ///< by the writer's clock
   ProcessIdentity writer{};
   std::string memory_kills_file{};  ///< where the kernel counts what it killed in the writer's cgroup
   int64_t memory_kills = 0;         ///< when the attempt began
@@ -50,6 +52,8 @@ struct Status {
     field("step", self.step, "optimizer steps done");
     field("epoch", self.epoch, "counts from 1");
     field("total_steps", self.total_steps, "0: not known");
+    field("best_accuracy", self.best_accuracy, "of all validations");
+    field("best_step", self.best_step, "its step");
     field("started", self.started, "of this attempt, seconds since 1970");
     field("written", self.written, "seconds since 1970, by the writer's clock");
     field("writer", self.writer, "the process");
@@ -71,8 +75,14 @@ class StatusWriter {
 
   /// For the next writing.
   void set_step(int64_t step, int64_t epoch);
+  /// For the next writing. 0: not known.
+  void set_total_steps(int64_t total_steps);
+  /// For the next writing. The best validation so far; nothing: there is none.
+  void set_best(std::optional<double> accuracy, std::optional<int64_t> step);
   /// At once. Nothing is written after a final state.
   void set_state(RunState state, const std::string& reason, const std::string& hint = {});
+  /// The last word: what the file said before this writer. For an attempt that has changed nothing.
+  void restore(const Status& earlier);
 
  private:
   void work(const std::stop_token& stop);
@@ -80,8 +90,9 @@ class StatusWriter {
   bool has_ended();
 
   std::mutex writing_;
-  std::mutex mutex_;  // of status_, for moments only
+  std::mutex mutex_;  // of the next two, for moments only
   Status status_;
+  bool has_ended_ = false;
   bool is_on_network_ = false;  // the server sees a writing after a sync
   std::unique_ptr<OpenFile> file_;
   std::jthread thread_;

@@ -79,6 +79,33 @@ TEST_F(StatusFileTest, AWriterThatGoesWithoutALastWordHasFailed) {
   EXPECT_THAT(read_status(run_)->reason, HasSubstr("without saying how it ended"));
 }
 
+TEST_F(StatusFileTest, AnAttemptThatChangedNothingLeavesTheEarlierWord) {
+  { StatusWriter(run_, {.step = 9}).set_state(RunState::stopped, "Ctrl-C"); }
+  const auto earlier = read_status(run_);
+  {
+    StatusWriter writer(run_, {.attempt = 1, .step = 8});
+    EXPECT_EQ(read_status(run_)->state, RunState::running);
+    writer.restore(*earlier);
+    writer.set_state(RunState::failed, "is not written after that");
+  }
+  EXPECT_EQ(read_status(run_)->state, RunState::stopped);
+  EXPECT_EQ(read_status(run_)->reason, "Ctrl-C");
+  EXPECT_EQ(read_status(run_)->step, 9);
+}
+
+TEST_F(StatusFileTest, HasTheBestValidationAndIsReadWithoutIt) {
+  StatusWriter writer(run_, {});
+  EXPECT_FALSE(read_status(run_)->best_accuracy.has_value());
+  writer.set_best(0.75, 40);
+  writer.set_state(RunState::stopping, "");
+  EXPECT_EQ(read_status(run_)->best_accuracy, 0.75);
+  EXPECT_EQ(read_status(run_)->best_step, 40);
+  writer.set_best({}, {});
+  writer.set_state(RunState::stopped, "");
+  EXPECT_FALSE(read_status(run_)->best_step.has_value());
+  EXPECT_EQ(read_of("{\"state\": \"ended\", \"step\": 7}\n")->step, 7) << "of an earlier version";
+}
+
 TEST_F(StatusFileTest, AStatusOfNoProcessIsReadToo) {
   write_status(run_, {.state = RunState::queued, .reason = "waits for 2 runs"});
   EXPECT_EQ(read_status(run_)->state, RunState::queued);

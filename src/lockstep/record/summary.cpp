@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <sys/stat.h>
 #include <vector>
 
@@ -85,6 +86,8 @@ void take_state(const std::filesystem::path& run_folder, RunSummary& summary) {
     summary.total_steps = counted(found.total_steps, 1);
     summary.epoch = found.epoch;
     summary.host = found.host;
+    summary.best_accuracy = found.best_accuracy;
+    summary.best_step = found.best_step;
   } catch (const Error& error) {
     summary.reason = error.message();
     summary.hint = error.hint();
@@ -105,18 +108,30 @@ void take_beginning(const LogEnds& ends, RunSummary& summary) {
   }
 }
 
+// What the newest attempt makes again: an earlier one's validations from here on are not the run's.
+int64_t first_step_of_newest(const LogEnds& ends) {
+  for (const Event& event : ends.newest) {
+    if (event.kind == FirstStep::kind || event.kind == Step::kind) return event.step;
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
+// The status has the best of a log of any length, but is written later.
+void take_validation(const Event& event, RunSummary& summary) {
+  summary.accuracy = finite(number(event, "accuracy"));
+  summary.validation_loss = finite(number(event, "loss"));
+  if (!flag(event, "best") || (summary.best_step && event.step <= *summary.best_step)) return;
+  summary.best_accuracy = summary.accuracy;
+  summary.best_step = event.step;
+}
+
 void take_end(const LogEnds& ends, RunSummary& summary) {
+  const int64_t made_again = first_step_of_newest(ends);
   for (const Event& event : ends.last) {
     const bool is_of_newest = event.attempt == ends.last.back().attempt;
     if (event.kind == Step::kind) summary.loss = finite(number(event, "loss"));
-    if (event.kind == Validation::kind) {
-      summary.accuracy = finite(number(event, "accuracy"));
-      summary.validation_loss = finite(number(event, "loss"));
-      if (flag(event, "best")) {
-        summary.best_accuracy = summary.accuracy;
-        summary.best_step = event.step;
-      }
-    }
+    if (event.kind == Validation::kind && (is_of_newest || event.step < made_again))
+      take_validation(event, summary);
     if (event.kind == End::kind && is_of_newest) {
       summary.seconds = finite(number(event, "seconds"));
       summary.test_accuracy = finite(number(event, "test_accuracy"));

@@ -69,6 +69,71 @@ TEST_F(SummaryTest, AResumedRunHasTheValidationsOfItsEarlierAttempts) {
   EXPECT_EQ(summary.started, 1000);
 }
 
+TEST_F(SummaryTest, TheBestValidationOfALongLogIsInTheStatus) {
+  {
+    EventLog log(run_, 0, 0);
+    Validation validation;
+    validation.accuracy = 0.9;
+    validation.best = true;
+    test::write_event(log, event_of(validation, 10, 1), 1000);
+    const Message filler{.text = std::string(1000, 'x')};
+    for (int i = 0; i < 1000; ++i) test::write_event(log, event_of(filler, 20, 1), 1001);
+  }
+  Status status = test::status_with(RunState::running);
+  status.best_accuracy = 0.9;
+  status.best_step = 10;
+  write_status(run_, status);
+  EXPECT_EQ(summary_of(run_).best_accuracy, 0.9);
+  EXPECT_EQ(summary_of(run_).best_step, 10);
+  {  // a better one, which the status does not have yet
+    EventLog log(run_, 0, 1);
+    Validation validation;
+    validation.accuracy = 0.95;
+    validation.best = true;
+    test::write_event(log, event_of(validation, 30, 2), 2000);
+  }
+  EXPECT_EQ(summary_of(run_).best_accuracy, 0.95);
+  EXPECT_EQ(summary_of(run_).best_step, 30);
+}
+
+TEST_F(SummaryTest, ARunThatBeganAgainHasTheFiguresOfItsLastPass) {
+  {
+    EventLog log(run_, 0, 0);
+    Step step;
+    Validation validation;
+    validation.accuracy = 0.25;
+    validation.best = true;
+    step.loss = 2;
+    for (int64_t i = 1; i <= 30; ++i) test::write_event(log, event_of(step, i, 1 + i / 20), 1000);
+    test::write_event(log, event_of(validation, 30, 2), 1001);
+    step.loss = 0.5;
+    for (int64_t i = 1; i <= 12; ++i) test::write_event(log, event_of(step, i, 1), 1002);
+  }
+  Status status = test::status_with(RunState::running);
+  status.step = 12;
+  write_status(run_, status);
+  const RunSummary summary = summary_of(run_);
+  EXPECT_EQ(summary.step, 12);
+  EXPECT_EQ(summary.epoch, 1);
+  EXPECT_EQ(summary.loss, 0.5);
+  EXPECT_FALSE(summary.accuracy.has_value());
+  EXPECT_FALSE(summary.best_accuracy.has_value());
+}
+
+TEST_F(SummaryTest, ValidationsThatAResumedRunMakesAgainAreNotItsOwn) {
+  test::write_log(run_, 0, "");  // validated after steps 10 and 20
+  {
+    EventLog log(run_, 0, 1);
+    test::write_event(log, event_of(FirstStep{}, 12, 1), 2000);
+  }
+  Status status = test::status_with(RunState::running);
+  status.step = 12;
+  write_status(run_, status);
+  EXPECT_EQ(summary_of(run_).accuracy, 0.75);
+  EXPECT_EQ(summary_of(run_).best_step, 10);
+  EXPECT_EQ(summary_of(run_).step, 12);
+}
+
 TEST_F(SummaryTest, AFailedAttemptHasNoResultOfAnEarlierOne) {
   test::write_ended_run(run_, 0.875);
   write_status(run_, test::status_with(RunState::failed));

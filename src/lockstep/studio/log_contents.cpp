@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/record/event_kinds.h"
+#include "lockstep/record/log_name.h"
 
 namespace lockstep::studio {
 namespace {
@@ -57,7 +58,7 @@ struct LogContents::Extremes {
 };
 
 void LogContents::take(const Event& event) {
-  if (!event.writer.starts_with("rank-")) {
+  if (!record::is_of_rank(event.writer)) {
     if (is_remark(event.kind)) said["messages"].push_back(with_place(event));
     return;
   }
@@ -122,7 +123,7 @@ void LogContents::take_values(const Event& event) {
 }
 
 void LogContents::take(const record::MeasuredLines& lines, const record::LogName& log) {
-  if (!log.writer.starts_with("rank-")) return;
+  if (!record::is_of_rank(log.writer)) return;
   const record::MeasuredKeys& keys = *lines.keys;
   Track& track = track_of(keys.kind);
   std::vector<std::pair<size_t, std::vector<float>*>> columns;  // place in a row, values

@@ -215,49 +215,50 @@ TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {
   }
 }
 
+struct StepFigures {
+  double loss = 1;
+  int64_t samples = 10;
+  double speed = 10;
+};
+
+record::Event logged_step(int64_t number, const StepFigures& figures) {
+  return {.epoch = 1,
+          .step = number,
+          .kind = "step",
+          .values = {{"loss", figures.loss},
+                     {"accuracy", 0.5},
+                     {"samples", figures.samples},
+                     {"images_per_second", figures.speed}}};
+}
+
 TEST_F(Progress, ARowHasTheSpeedOfItsEpochAndNotOfItsLastStep) {
-  const auto step = [](int64_t number, int64_t samples, double speed) {
-    return record::Event{
-        .epoch = 1,
-        .step = number,
-        .kind = "step",
-        .values = {{"loss", 1.0}, {"accuracy", 0.5}, {"samples", samples}, {"images_per_second", speed}}};
-  };
   const record::Event validation{
       .epoch = 1,
       .step = 3,
       .kind = "validation",
       .values = {
           {"loss", 1.0}, {"accuracy", 0.5}, {"samples", 10}, {"best", true}, {"images_per_second", 70.0}}};
-  EXPECT_THAT(on_pipe({}, replay({step(1, 128, 1000), step(2, 128, 1000), step(3, 32, 100), validation})),
-              HasSubstr("best  500 images/s\n"));
+  const StepFigures fast{.samples = 128, .speed = 1000};
+  const std::string text = on_pipe({}, replay({logged_step(1, fast), logged_step(2, fast),
+                                               logged_step(3, {.samples = 32, .speed = 100}), validation}));
+  EXPECT_THAT(text, HasSubstr("best  500 images/s\n"));
 }
 
 // A logged step stands for those before it that were not.
 TEST_F(Progress, ARowWeighsLoggedStepsByWhatTheyStandFor) {
-  const auto step = [](int64_t number, double loss, double speed) {
-    return record::Event{
-        .epoch = 1,
-        .step = number,
-        .kind = "step",
-        .values = {{"loss", loss}, {"accuracy", 0.5}, {"samples", 10}, {"images_per_second", speed}}};
-  };
   const record::Event validation{.epoch = 1, .step = 100, .kind = "validation", .values = {{"loss", 1.0}}};
-  const std::string text = on_pipe({}, replay({step(1, 11.0, 1), step(100, 1.0, 100), validation}));
+  const std::string text = on_pipe({}, replay({logged_step(1, {.loss = 11, .speed = 1}),
+                                               logged_step(100, {.loss = 1, .speed = 100}), validation}));
   EXPECT_THAT(text, HasSubstr("train loss 1.1"));
   EXPECT_THAT(text, HasSubstr("  50 images/s"));  // 1,000 in 10 + 9.9 s
 }
 
 TEST_F(Progress, ARunThatBeginsAgainForgetsTheLossesBefore) {
-  const auto step = [](int64_t number, double loss) {
-    return record::Event{.epoch = 1,
-                         .step = number,
-                         .kind = "step",
-                         .values = {{"loss", loss}, {"accuracy", 0.5}, {"images_per_second", 10.0}}};
-  };
   const record::Event validation{.epoch = 1, .step = 2, .kind = "validation", .values = {{"loss", 1.0}}};
-  EXPECT_THAT(on_pipe({}, replay({step(1, 2.0), step(2, 1e8), step(1, 2.0), step(2, 1.0), validation})),
-              HasSubstr("train loss 1.5"));
+  const std::string text =
+      on_pipe({}, replay({logged_step(1, {.loss = 2}), logged_step(2, {.loss = 1e8}),
+                          logged_step(1, {.loss = 2}), logged_step(2, {.loss = 1}), validation}));
+  EXPECT_THAT(text, HasSubstr("train loss 1.5"));
 }
 
 TEST_F(Progress, AnEpochWithoutValidationHasItsRow) {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "lockstep/base/text.h"
+#include "lockstep/record/log_name.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/internal/figures.h"
 #include "lockstep/view/internal/history.h"
@@ -38,7 +39,7 @@ std::string figure(std::string_view name, double number, const std::string& valu
 // How the newest attempt ended, `end` or `failed`; null while it goes on, or if it was killed.
 const record::Event* end_of_newest(const std::vector<record::Event>& events) {
   const auto is_of_run = [](const record::Event& event) {
-    return event.writer.empty() || event.writer.starts_with("rank-");
+    return event.writer.empty() || record::is_of_rank(event.writer);
   };
   int64_t newest = 0;
   for (const record::Event& event : events)

@@ -48,13 +48,14 @@ void draw_epochs(Drawing& drawing, const Panel& panel, const History& history, b
 }
 
 void draw_held_out(Drawing& drawing, const Panel& panel, const History& history, double Validation::*value) {
-  std::vector<Point> points;
+  Curve curve;  // of as few points as a page can show
   const Validation* best = nullptr;
   for (const Validation& validation : history.validations()) {
     if (!std::isfinite(validation.*value)) continue;
-    points.push_back({static_cast<double>(validation.step), validation.*value});
+    curve.add(validation.step, validation.*value);
     if (validation.best) best = &validation;
   }
+  const std::vector<Point> points = curve.points();
   drawing.path(panel.places(points), drawing.colours().held_out, 1.4, "stroke-dasharray=\"4 3\"");
   const size_t every = points.size() / kMostDots + 1;
   for (size_t i = 0; i < points.size(); i += every)

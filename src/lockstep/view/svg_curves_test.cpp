@@ -63,6 +63,20 @@ std::string xml_fault(const std::string& xml) {
   return open.empty() ? "" : "never closed: " + open.back();
 }
 
+TEST_F(SvgTest, AValidationAfterEachStepMakesNoLargeFile) {
+  std::vector<record::Event> events{{.epoch = 1, .step = 1, .kind = "step", .values = {{"loss", 1.0}}}};
+  for (int64_t step = 1; step <= 50'000; ++step) {
+    const double accuracy = step == 12'345 ? 0.999 : 0.5;
+    events.push_back({.epoch = 1,
+                      .step = step,
+                      .kind = "validation",
+                      .values = {{"loss", 1.0}, {"accuracy", accuracy}, {"best", accuracy > 0.9}}});
+  }
+  const std::string text = draw(events);
+  EXPECT_LT(text.size(), 200'000U);
+  EXPECT_THAT(text, HasSubstr("best held-out accuracy 0.9990"));
+}
+
 TEST_F(SvgTest, IsWellFormedAndNamesWhatItShows) {
   const std::string svg = draw(synthetic_events());
   EXPECT_EQ(xml_fault(svg), "");

@@ -53,7 +53,7 @@ class CallRecord {
   bool taken() const;
   /// True for the first caller.
   bool take();
-  void ring_at_end(std::shared_ptr<Bell> bell);
+  void ring_at_end(const std::shared_ptr<Bell>& bell);
 
  private:
   void end(FutureState state, std::vector<std::any> results, std::optional<Error> error);

@@ -20,7 +20,7 @@ namespace lockstep::record {
 namespace {
 
 // To be raised when a summary is read in another way.
-constexpr uint64_t kCacheVersion = 1;
+constexpr uint64_t kCacheVersion = 2;
 constexpr int64_t kMostCacheBytes = int64_t{1} << 28;  // about 400,000 runs
 constexpr size_t kMostCacheFiles = 100;
 constexpr size_t kHexDigits = 16;

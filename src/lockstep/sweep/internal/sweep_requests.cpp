@@ -54,7 +54,7 @@ bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
   check_is_trial(paths, trial);
   if (is_shared_now(paths))
     throw Error(ErrorCode::invalid_option, "several programs work on the sweep",
-                "stop it first: lockstep sweep stop " + paths.folder.string());
+                "stop it first: lockstep sweep stop " + shell_word(paths.folder.string()));
   const auto lock = jobs::FileLock::try_take(paths.lock());
   if (!lock) {
     make_request(paths, {.what = "restart", .trial = trial});
@@ -72,7 +72,7 @@ void forget_requests(const SweepPaths& paths) {
 
 void refuse_second_program(const SweepPaths& paths) {
   throw Error(ErrorCode::invalid_option, "another program works on the sweep " + quote(paths.folder.string()),
-              "lockstep sweep watch " + paths.folder.string() + " shows it");
+              "lockstep sweep watch " + shell_word(paths.folder.string()) + " shows it");
 }
 
 void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {

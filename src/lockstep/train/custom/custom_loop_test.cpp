@@ -1,12 +1,15 @@
 // Custom loops on pools of threads: the same weights for any number of workers, and what a loop is refused.
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/test_folder.h"
 #include "lockstep/train/custom/learnables.h"
+#include "lockstep/train/custom/run_record.h"
 #include "lockstep/train/custom/shard_sums.h"
 #include "lockstep/train/custom/test_loops.h"
 #include "lockstep/train/custom/validate.h"
@@ -168,6 +171,26 @@ TEST(CustomLoop, AStopThatOneRankWantsIsAgreedByAll) {
     return sgdm.steps();
   };
   EXPECT_EQ(on_workers(3, run), 3);
+}
+
+// Not only when a checkpoint is due.
+TEST(CustomLoop, ARunFolderThatIsRenamedEndsTheLoop) {
+  const lockstep::test::TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary.path() / "run";
+  const std::string error = error_on_workers(1, [folder](pool::Worker& worker) {
+    const BuiltModel model = build(worker, net(), halves(90));
+    Sgdm sgdm(model.parameters());
+    const data::QueueOptions options{.mini_batch_size = 10, .shards = 4, .epochs = 3000};
+    record_run(worker, model, &sgdm, {.output = folder, .checkpoint_every = 1'000'000}, [&](RunRecord& run) {
+      for (const auto& batch : data::MiniBatchQueue(halves(90), worker.share(), run.from_here(options))) {
+        const auto whole = exchange(worker, loss_and_gradients(model, batch, loss_of(model)));
+        sgdm.step(whole.gradients);
+        if (run.steps() == 3) std::filesystem::rename(folder, folder.parent_path() / "other");
+        if (!run.step(batch, whole)) return;
+      }
+    });
+  });
+  EXPECT_THAT(error, HasSubstr("was removed or renamed"));
 }
 
 TEST(CustomLoop, AMeanOrALossWithoutGraphIsRefused) {

@@ -15,6 +15,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
@@ -192,7 +193,12 @@ void RunRecord::State::begin_log() {
   Views views;
   views.push_back(view::svg_curves(folder));
   views.push_back(view::tensorboard(folder, attempt));
-  log.open({folder}, attempt, std::move(views), 0);
+  record::Status here{.attempt = attempt, .step = run.step};
+  if (run.best_accuracy >= 0) {
+    here.best_accuracy = run.best_accuracy;
+    here.best_step = run.best_step;
+  }
+  log.open({folder}, here, std::move(views));
   log.say(environment_here(options.data, worker.size(), worker.size()));
   log.say(record::PlanOfRun{.network = model.parts().network.name(),
                             .folder = options.data,
@@ -203,10 +209,12 @@ void RunRecord::State::begin_log() {
 
 void RunRecord::State::walk(const std::function<void(RunRecord&)>& loop) {
   std::optional<record::RequestWatch> watch;
-  if (leads)
-    watch.emplace(
-        folder, [&](const record::Request& asked) { take(asked); },
-        [&](const std::string& reason) { log.message(reason, "warning"); });
+  if (leads) {
+    watch.emplace(folder);
+    watch->begin([&](const record::Request& asked) { take(asked); },
+                 [&](const std::string& reason) { log.message(reason, "warning"); },
+                 [&] { wishes.fail(record::gone_folder_error(folder)); });
+  }
   RunRecord record(*this);
   loop(record);
 }
@@ -265,6 +273,7 @@ void RunRecord::State::save() {
 
 // What the ranks do after this step: 0 go on, 1 save, 2 finish, 3 stop.
 int64_t RunRecord::State::agree() {
+  wishes.check();
   int64_t own = 0;
   if (wishes.checkpoint.exchange(false)) own = 1;
   if (wishes.finish) own = 2;

@@ -69,12 +69,6 @@ bool is_there(const std::string& place) {
   return false;
 }
 
-// Also of a checkpoint's file.
-std::filesystem::path run_of_weights(const std::filesystem::path& weights) {
-  const std::filesystem::path folder = weights.parent_path(), above = folder.parent_path();
-  return above.filename() == "checkpoints" ? above.parent_path() : folder;
-}
-
 // With --limit-batches a part of it was not used.
 data::Dataset training_part(const data::Dataset& whole, const Options& options) {
   const bool splits = options.validation.empty() && holds_out(options);
@@ -128,11 +122,12 @@ HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vect
 
 TrainedOn trained_on(const Model& model, const data::Dataset& dataset) {
   if (dataset.empty() || model.weights.empty()) return {};
-  const std::filesystem::path run_folder = run_of_weights(model.weights);
-  const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
-  if (!manifest) return {.unknown = "no run is recorded beside \"" + model.weights.string() + "\""};
+  const auto run_folder = record::run_folder_around(model.weights);
+  if (!run_folder) return {.unknown = "no run is recorded beside \"" + model.weights.string() + "\""};
   try {
-    const std::vector<record::Event> events = record::read_events(run_folder);
+    const auto manifest = read_manifest(record::RunPaths{*run_folder}.options());
+    if (!manifest) return {.unknown = quote(run_folder->native()) + " has no record of a run"};
+    const std::vector<record::Event> events = record::read_events(*run_folder);
     const Run run{events, *manifest, model};
     if (manifest->plan.data.listing_hash != as_hex(dataset.store().listing_hash()))
       return shared_with_training(dataset, run);

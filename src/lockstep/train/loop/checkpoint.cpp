@@ -108,20 +108,24 @@ struct Expected {
   fs::path copy{};
 };
 
-Expected expected_in(const fs::path& file) {
-  const std::string name = file.filename().string();
+//   checkpoint  the one that the file is of, or else its run's last one
+Expected expected_in(const fs::path& file, const Checkpoint& checkpoint) {
   const fs::path folder = file.parent_path();
-  if (is_complete(folder)) return {.hash = read_checkpoint(folder).hashes.value(name, "")};
-  const auto checkpoint = last_checkpoint(folder);
-  if (!checkpoint) return {};
-  const RunState& state = checkpoint->state;
+  if (folder == checkpoint.folder) return {.hash = checkpoint.hashes.value(file.filename().string(), "")};
+  const RunState& state = checkpoint.state;
   if (state.finished.empty() && !record::end_of_last_attempt(folder)) return {};
-  const std::string last = checkpoint->hashes.value("model.safetensors", "");
+  const std::string last = checkpoint.hashes.value("model.safetensors", "");
   const record::RunPaths paths{folder};
   if (file == paths.best_weights()) return {.hash = state.best_weights_hash};
   if (file != paths.weights()) return {};
   const std::string hash = state.weights_hash.empty() && !state.finished.empty() ? last : state.weights_hash;
-  return {.hash = hash, .copy = hash == last ? checkpoint->folder / "model.safetensors" : fs::path()};
+  return {.hash = hash, .copy = hash == last ? checkpoint.folder / "model.safetensors" : fs::path()};
+}
+
+// The run ended before it, and went on.
+bool is_after_end(const Checkpoint& checkpoint) {
+  const std::string& hash = checkpoint.state.weights_hash;
+  return !hash.empty() && hash != checkpoint.hashes.value("model.safetensors", "");
 }
 
 }  // namespace
@@ -160,22 +164,24 @@ std::string tensors_hash(const nn::NamedTensors& tensors) {
 
 std::optional<Checkpoint> checkpoint_after_end(const fs::path& run) {
   auto checkpoint = last_checkpoint(run);
-  if (!checkpoint || checkpoint->state.weights_hash.empty() ||
-      checkpoint->state.weights_hash == checkpoint->hashes.value("model.safetensors", ""))
-    return std::nullopt;
+  if (checkpoint && !is_after_end(*checkpoint)) checkpoint.reset();
   return checkpoint;
 }
 
 std::string weights_doubt(const fs::path& file, const nn::NamedTensors& weights) {
   const std::string quoted = "\"" + file.string() + "\"";
   try {
+    const fs::path folder = file.parent_path();
+    const auto checkpoint =
+        is_complete(folder) ? std::optional(read_checkpoint(folder)) : last_checkpoint(folder);
+    if (!checkpoint) return "";
     const std::string hash = tensors_hash(weights);
-    if (const auto later = checkpoint_after_end(file.parent_path());
-        later && file == record::RunPaths{file.parent_path()}.weights() && hash == later->state.weights_hash)
+    if (folder != checkpoint->folder && file == record::RunPaths{folder}.weights() &&
+        is_after_end(*checkpoint) && hash == checkpoint->state.weights_hash)
       return quoted + " is of an earlier end of the run, which has come to step " +
-             with_commas(later->state.step) + " since: \"" + (later->folder / "model.safetensors").string() +
-             "\" has the weights of that step";
-    const Expected expected = expected_in(file);
+             with_commas(checkpoint->state.step) + " since: \"" +
+             (checkpoint->folder / "model.safetensors").string() + "\" has the weights of that step";
+    const Expected expected = expected_in(file, *checkpoint);
     if (expected.hash.empty() || expected.hash == hash) return "";
     return quoted + " is not as the run saved it: its tensors have changed since" +
            (expected.copy.empty() ? ""

@@ -127,9 +127,8 @@ class Preparation {
 
   // What was filled in for random weights is open again.
   void start_from_trained() {
-    const std::string pretrained = options_.pretrained;
-    options_ = with_gpus(asked_, request_.gpus);
-    options_.pretrained = pretrained;
+    const Options filled_in = std::exchange(options_, with_gpus(asked_, request_.gpus));
+    options_.pretrained = filled_in.pretrained;
     complete_options();
     choose_known_network();
     reasons_.network = "by the recipe";
@@ -193,6 +192,7 @@ class Preparation {
     reasons_.image_size = std::move(choice.size_reason);
     const bool by_run = earlier_ != nullptr && asked_.color == Color::auto_;
     reasons_.color = by_run ? "of the run" : std::move(choice.color_reason);
+    if (!by_run && !choice.color_note.empty()) note(std::move(choice.color_note));
     data.resize_to = resolve_resize_to(options_, data);
     if (!data.resize_to.empty()) reasons_.image_size = cut_out_centres(sets_, data);
   }

@@ -78,6 +78,24 @@ TEST(Prepare, ARunThatBeganInColourGoesOnInColour) {
   EXPECT_EQ(prepare(request, options, /*dry=*/true, &earlier).plan.data.format.channels, 3);
 }
 
+TEST(Prepare, ImagesThatMayHaveColoursAreNotReadAsGreyInSilence) {
+  class ManySlopes : public PreparedSlopes {
+   public:
+    ManySlopes() : PreparedSlopes(/*channels=*/3) {}
+    int64_t size() const override { return 60; }
+  };
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<ManySlopes>());
+  Options options = options_with("none", "");
+  const Prepared first = prepare(request, options, /*dry=*/true);
+  EXPECT_THAT(first.notes, testing::Contains(HasSubstr("--color rgb")));
+  EXPECT_THAT(prepare(request, options, /*dry=*/true, &first.plan).notes,
+              testing::Not(testing::Contains(HasSubstr("--color"))));
+  options.color = Color::grey;
+  EXPECT_THAT(prepare(request, options, /*dry=*/true).notes,
+              testing::Not(testing::Contains(HasSubstr("--color"))));
+}
+
 // Every rank but the first prepares with the plan of the first.
 TEST(Prepare, RanksOfAStreamHaveItsChannels) {
   const auto next = [left = 4]() mutable -> std::optional<data::MiniBatch> {

@@ -38,6 +38,12 @@ std::string reason_of_no_colours(int64_t image_count) {
          " images that were looked at; else: --color rgb";
 }
 
+std::string note_of_no_colours(int64_t image_count) {
+  if (image_count <= data::kPixelsLookedAt) return "";
+  return "images are read as grey, because " + std::to_string(data::kPixelsLookedAt) +
+         " of them were looked at and have no colours; if others have, begin the run with --color rgb";
+}
+
 }  // namespace
 
 FormatChoice choose_image_format(const data::Dataset& train, const Options& options,
@@ -70,6 +76,8 @@ FormatChoice choose_image_format(const data::Dataset& train, const Options& opti
                         : colour                      ? "there are colour images"
                         : survey.any_colour           ? reason_of_no_colours(train.size())
                                                       : "no colour image among " + examined;
+  if (options.color == Color::auto_ && !colour && survey.any_colour)
+    choice.color_note = note_of_no_colours(train.size());
   return choice;
 }
 

@@ -19,6 +19,8 @@ struct FormatChoice {
   data::ImageFormat format;
   std::string size_reason = {};
   std::string color_reason = {};
+  std::string color_note =
+      {};  ///< for the user, if images that were not looked at may have colours; or empty
 };
 
 /// For a dataset of images: by the options, otherwise by a survey of the images' sizes. Opens the decoder of

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/share.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/data/datastore.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
@@ -45,29 +46,49 @@ class Run {
 
   Result make() {
     if (!start_.state.finished.empty()) return finished_already();
+    return leads_ ? make_and_record() : prepare_and_train();
+  }
+
+ private:
+  Result prepare_and_train() {
     prepare_together();
     take_from_loaders(request_, start_.options, prepared_);
-    if (!leads_) return train();
+    return train();
+  }
+
+  Result make_and_record() {
+    const int64_t attempt = record::next_attempt(paths_.folder);
+    std::optional<record::RequestWatch> watch;
+    if (log_.announce(paths_, status_here(attempt))) watch.emplace(paths_.folder);
+    prepare_together();
+    take_from_loaders(request_, start_.options, prepared_);
     if (start_.checkpoint) compare_with_checkpoint();
     if (!start_.manifest) write_files_of_run();
-    const int64_t attempt = record::next_attempt(paths_.folder);
-    log_.open(paths_, attempt, make_views(request_, start_.options, paths_, attempt),
-              prepared_.plan.length.total_steps);
+    log_.open(paths_, status_here(attempt), make_views(request_, start_.options, paths_, attempt));
+    if (!watch) watch.emplace(paths_.folder);
     try {
       // By an event, because only the view that draws on the terminal may write there.
       const std::stop_callback notice(request_.stop, [&] { log_.stopping(stop_notice(request_.console)); });
-      const record::RequestWatch watch(
-          paths_.folder, [&](const record::Request& asked) { take(asked); },
-          [&](const std::string& reason) { log_.message(reason, "warning"); },
-          [&] { wishes_->fail(record::gone_folder_error(paths_.folder)); });
+      watch->begin([&](const record::Request& asked) { take(asked); },
+                   [&](const std::string& reason) { log_.message(reason, "warning"); },
+                   [&] { wishes_->fail(record::gone_folder_error(paths_.folder)); });
       return train();
     } catch (...) {
+      watch.reset();
       log_.fail(device::error_of(std::current_exception()), comm_.rank());
       throw;
     }
   }
 
- private:
+  record::Status status_here(int64_t attempt) const {
+    record::Status status{
+        .attempt = attempt, .step = start_.state.step, .total_steps = prepared_.plan.length.total_steps};
+    if (start_.state.best_accuracy < 0) return status;
+    status.best_accuracy = start_.state.best_accuracy;
+    status.best_step = start_.state.best_step;
+    return status;
+  }
+
   // On the watch's thread.
   void take(const record::Request& asked) {
     log_.say(answer_to(asked));
@@ -88,8 +109,10 @@ class Run {
     const auto status = record::read_status(paths_.folder);
     const bool says_so = !status || record::is_final(status->state);
     if (attempt == 0 || (says_so && record::end_of_last_attempt(paths_.folder))) return;
-    log_.open(paths_, attempt, listener_views(request_), start_.manifest->plan.length.total_steps);
     const Plan& plan = start_.manifest->plan;
+    record::Status here = status_here(attempt);
+    here.total_steps = plan.length.total_steps;
+    log_.open(paths_, here, listener_views(request_));
     const RunState& state = start_.state;
     const int64_t steps_per_epoch = plan.length.steps_per_epoch;
     const record::End end = end_of(state, state.finished, plan.step, paths_);
@@ -215,6 +238,7 @@ class Run {
     moved_.reset();
     has_begun_again_ = true;
     timed_ = {};
+    log_.forget_best();
     start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
@@ -285,7 +309,7 @@ class Run {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::cancelled || comm_.size() == 1 || !request_.console) throw;
       throw Error(error.code(), error.message(),
-                  "start all ranks again with --output " + paths_.folder.string() +
+                  "start all ranks again with --output " + shell_word(paths_.folder.string()) +
                       " --resume: the run continues from its last checkpoint");
     }
   }

@@ -39,22 +39,41 @@ Views make_views(const TrainingRequest& request, const Options& options, const r
   return views;
 }
 
-void RunLog::open(const record::RunPaths& paths, int64_t attempt, Views views, int64_t total_steps) {
-  reporter_ = std::make_unique<Reporter>(std::make_unique<record::EventLog>(paths.folder, 0, attempt),
-                                         std::move(views), attempt);
-  status_ = std::make_unique<record::StatusWriter>(
-      paths.folder, record::Status{.attempt = attempt, .total_steps = total_steps});
+RunLog::~RunLog() {
+  if (reporter_ == nullptr && status_ != nullptr) status_->restore(*earlier_);
+}
+
+bool RunLog::announce(const record::RunPaths& paths, record::Status here) {
+  earlier_ = record::read_status(paths.folder);
+  if (!earlier_) return false;
+  here.epoch = earlier_->epoch;
+  here.total_steps = earlier_->total_steps;
+  status_ = std::make_unique<record::StatusWriter>(paths.folder, std::move(here));
+  return true;
+}
+
+void RunLog::open(const record::RunPaths& paths, const record::Status& here, Views views) {
+  reporter_ = std::make_unique<Reporter>(std::make_unique<record::EventLog>(paths.folder, 0, here.attempt),
+                                         std::move(views), here.attempt);
+  if (status_ == nullptr) status_ = std::make_unique<record::StatusWriter>(paths.folder, here);
+  status_->set_total_steps(here.total_steps);
 }
 
 void RunLog::say(record::Event event) {
   if (reporter_ == nullptr) return;
   const std::lock_guard lock(mutex_);
   if (event.step > 0) status_->set_step(event.step, event.epoch);
+  if (event.kind == record::Validation::kind && record::flag(event, "best"))
+    status_->set_best(record::number(event, "accuracy"), event.step);
   reporter_->say(std::move(event));
 }
 
 void RunLog::message(const std::string& text, const char* level) {
   say(record::Message{.text = text, .level = level});
+}
+
+void RunLog::forget_best() {
+  if (status_ != nullptr) status_->set_best({}, {});
 }
 
 void RunLog::stopping(const std::string& text) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,15 @@ class RunLog {
   RunLog() = default;
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
+  /// The status of an attempt that was announced and not opened is what it was before.
+  ~RunLog();
 
-  /// total_steps: 0 if it is not known.
-  void open(const record::RunPaths& paths, int64_t attempt, Views views, int64_t total_steps);
+  /// From here on the run's status says that it goes on, although it still prepares. False for a run without
+  /// a status, which gets none.
+  ///   here  its attempt and where it stands; epoch and total_steps are those of the earlier status
+  bool announce(const record::RunPaths& paths, record::Status here);
+  /// here: its attempt and where it stands.
+  void open(const record::RunPaths& paths, const record::Status& here, Views views);
   void say(record::Event event);
   template <record::EventKind K>
   void say(const K& values, int64_t step = 0, int64_t epoch = 0) {
@@ -43,6 +50,8 @@ class RunLog {
   }
   /// level: "info" or "warning"
   void message(const std::string& text, const char* level);
+  /// The run begins again, so its status has no best validation.
+  void forget_best();
   /// The run is about to stop: for the views and the status.
   void stopping(const std::string& text);
 
@@ -56,6 +65,7 @@ class RunLog {
  private:
   std::mutex mutex_;
   std::unique_ptr<Reporter> reporter_;
+  std::optional<record::Status> earlier_;  // what the status said before it was announced
   std::unique_ptr<record::StatusWriter> status_;
 };
 
