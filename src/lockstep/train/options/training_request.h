@@ -48,10 +48,10 @@ struct TrainingRequest {
                               ///< would begin again
   Listener listener;          ///< receives the run's events; for an example see trial_progress.h
   std::vector<std::string>
-      given;                 ///< at resume: names of options that were given, also with their default values
+      given;  ///< at resume: names of options that were given, also with their default values
   std::vector<std::string> words{};  ///< command line of this run for its log; empty: the process's
-  bool console = false;      ///< progress and curves on standard output
-  std::stop_token stop;      ///< ends the run at the next shard, with a checkpoint
+  bool console = false;              ///< progress and curves on standard output
+  std::stop_token stop;              ///< ends the run at the next shard, with a checkpoint
   std::stop_token enough{};  ///< ends the run after the step under way, with its weights, as an observer does
   std::shared_ptr<data::ImageShare> images;  ///< decoded images shared with other runs; empty: in a
                                              ///< task those of the pool's process, else none

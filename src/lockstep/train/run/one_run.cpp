@@ -185,7 +185,8 @@ class Run {
   }
 
   Result train() {
-    if (leads_) say_start(log_, {start_, prepared_, request_.folder.string(), warning_, comm_.size(), request_.words});
+    if (leads_)
+      say_start(log_, {start_, prepared_, request_.folder.string(), warning_, comm_.size(), request_.words});
     const std::unique_ptr<comm::Communicator> gpus = link_gpus(request_, comm_, prepared_.plan.machine);
     std::optional<CheckpointWriter> writer;
     if (leads_)
