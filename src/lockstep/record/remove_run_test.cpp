@@ -98,6 +98,10 @@ TEST_F(RemoveRunTest, WhatGoesOnAndWhatIsNoRunIsRefused) {
   EXPECT_THAT(refusal(run_), HasSubstr("is running"));
   write_status(run_, test::status_with(RunState::stopping));
   EXPECT_THAT(refusal(run_), HasSubstr("is stopping"));
+  const std::filesystem::path blank = temporary_.path() / "my run";
+  std::filesystem::create_directories(blank);
+  write_status(blank, test::status_with(RunState::running));
+  EXPECT_THAT(refusal(blank), HasSubstr("lockstep stop '" + blank.string() + "'"));
   temporary_.write("photos/cat.png", "x");
   EXPECT_THAT(refusal(temporary_.path() / "photos"), HasSubstr("is not a run folder"));
   EXPECT_THAT(refusal(temporary_.path() / "none"), HasSubstr("No such file"));
