@@ -19,6 +19,7 @@
 #include "lockstep/record/requests.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/train/custom/internal/mini_batch_order.h"
 #include "lockstep/train/custom/internal/model_parts.h"
 #include "lockstep/train/custom/internal/named_copies.h"
 #include "lockstep/train/loop/checkpoint.h"
@@ -65,25 +66,6 @@ RunRecord::Position position_of(const Json& json) {
   } catch (const Json::exception&) {
     throw Error(ErrorCode::corrupt_data, "the checkpoint is not one of a custom loop",
                 "name another --output, or continue the run with the program that began it");
-  }
-}
-
-Json order_of(const data::QueueOptions& options) {
-  return {{"mini-batch size", options.mini_batch_size},
-          {"shards", options.shards},
-          {"shard size", options.shard_size},
-          {"seed", options.order.seed},
-          {"shuffle", static_cast<int>(options.order.shuffle)}};
-}
-
-void check_order(const Json& now, const Json& before) {
-  for (const auto& [name, value] : before.items()) {
-    const auto found = now.find(name);
-    if (found != now.end() && *found == value) continue;
-    throw Error(ErrorCode::invalid_option,
-                "the run began with " + name + " " + value.dump() + ", and this loop has " +
-                    (found == now.end() ? "none" : found->dump()),
-                "resume with the same value, or begin a new run in another folder");
   }
 }
 

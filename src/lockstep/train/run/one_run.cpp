@@ -360,15 +360,7 @@ class Run {
     recorded.started = began_;
     record::write_result(paths_.folder, recorded);
     const bool stopped = result.reason == EndReason::stopped;
-    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended, why(result.reason));
-  }
-
-  // For people who look at the list of runs.
-  std::string why(EndReason reason) const {
-    const bool asked = reason == EndReason::stopped || reason == EndReason::request;
-    if (!asked) return describe_detail::as_text(reason);
-    if (const std::string from = wishes_->asked_by(); !from.empty()) return from + " asked for it";
-    return request_.console ? "Ctrl-C, or another signal" : "its program asked for it";
+    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended, reason_of_end(result.reason, *wishes_, request_.console));
   }
 
   const double began_ = now_seconds();

@@ -61,4 +61,11 @@ record::Result record_of(const RunState& state, const record::End& end) {
   return result;
 }
 
+std::string reason_of_end(EndReason reason, const Wishes& wishes, bool console) {
+  const bool asked = reason == EndReason::stopped || reason == EndReason::request;
+  if (!asked) return describe_detail::as_text(reason);
+  if (const std::string from = wishes.asked_by(); !from.empty()) return from + " asked for it";
+  return console ? "Ctrl-C, or another signal" : "its program asked for it";
+}
+
 }  // namespace lockstep::train

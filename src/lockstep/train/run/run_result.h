@@ -7,6 +7,7 @@
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/loop/checkpoint.h"
+#include "lockstep/train/loop/wishes.h"
 #include "lockstep/train/options/plan.h"
 #include "lockstep/train/run/fit.h"
 
@@ -23,5 +24,9 @@ record::End end_of(const RunState& state, const std::string& reason, const StepP
 
 /// result.json, without epochs, the weights' hash and the start.
 record::Result record_of(const RunState& state, const record::End& end);
+
+/// Why a run ended, for people who look at the list of runs.
+///   console  whether it was started by a command
+std::string reason_of_end(EndReason reason, const Wishes& wishes, bool console);
 
 }  // namespace lockstep::train
