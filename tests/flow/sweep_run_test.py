@@ -35,6 +35,10 @@ def main():
                                  timeout=runs.SECONDS_PER_RUN)
         if refused.returncode != 2 or "usage: sweep_run FOLDER [processes]" not in refused.stderr:
             sys.exit(f"a word that it does not know is not refused: {refused.stderr}")
+        missing = subprocess.run([program, folder / "missing"], check=False, capture_output=True, text=True,
+                                 timeout=runs.SECONDS_PER_RUN)
+        if missing.returncode != 1 or "cannot open" not in missing.stderr or "has ended" in missing.stderr:
+            sys.exit(f"a folder that is not there is tried: {missing.stderr}")
         if tables[0] != tables[1]:
             sys.exit("threads and processes do not give the same trials")
 

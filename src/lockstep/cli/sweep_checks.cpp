@@ -229,6 +229,10 @@ void check_sweep(const sweep::SweepSpec& spec) {
                   "another program is a process for each trial");
     return;
   }
+  if (std::find(spec.command.begin(), spec.command.end(), "--") != spec.command.end())
+    throw Error(ErrorCode::invalid_option, "the command of a sweep cannot have -- after train",
+                "leave it out; the sweep adds the options of each trial at the end, where train would take "
+                "them for folders");
   for (const std::string name : kSetBySweep) {
     const auto is_it = [&](const std::string& word) {
       return word == "--" + name || word.starts_with("--" + name + "=");

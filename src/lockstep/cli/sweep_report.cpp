@@ -1,6 +1,8 @@
 #include "lockstep/cli/sweep_report.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -58,26 +60,44 @@ view::TrialCurve smoothed(const view::TrialCurve& curve) {
   return smooth;
 }
 
+// One trial with damaged events must not cost the page of the others. Returns whether they could be read.
+bool try_reading(int64_t trial, Console& console, const std::function<void()>& read_events_of_trial) {
+  try {
+    read_events_of_trial();
+    return true;
+  } catch (const Error& error) {
+    console.note("lockstep: the report leaves out the curves of trial " + std::to_string(trial) + ": " +
+                 printable(error.message()) + "\n");
+    return false;
+  }
+}
+
 // Accuracies or losses of all trials: on held-out samples, or while training where no trial was validated
-// twice.
-void add_curves(const sweep::SweepPaths& paths, view::SweepPage& page) {
+// twice. Returns the trials whose events cannot be read.
+std::set<int64_t> add_curves(const sweep::SweepPaths& paths, view::SweepPage& page, Console& console) {
   const bool is_loss = lower(page.table.spec.metric()).find("loss") != std::string::npos;
   const std::string name = is_loss ? "loss" : "accuracy";
   std::vector<view::TrialCurve> held_out, training;
+  std::set<int64_t> unreadable;
   bool is_curve = false;
   for (const sweep::Row& row : page.table.rows) {
     if (!record::holds_run(paths.trial(row.trial))) continue;
     view::TrialCurve validations{.trial = row.trial}, steps = validations;
-    record::Follower(paths.trial(row.trial)).read_all([&](const record::Event& event) {
+    const auto take = [&](const record::Event& event) {
       if (event.kind == "validation") add_point(validations, event.step, record::number(event, name));
       if (event.kind == "step") add_point(steps, event.step, record::number(event, name));
-    });
+    };
+    if (!try_reading(row.trial, console, [&] { record::Follower(paths.trial(row.trial)).read_all(take); })) {
+      unreadable.insert(row.trial);
+      continue;
+    }
     is_curve = is_curve || validations.points.size() > 1;
     if (!validations.points.empty()) held_out.push_back(std::move(validations));
     if (!steps.points.empty()) training.push_back(smoothed(steps));
   }
   page.curve_name = is_curve ? "held-out " + name : "training " + name;
   page.curves = is_curve ? std::move(held_out) : std::move(training);
+  return unreadable;
 }
 
 view::ChosenTrial chosen_trial(const sweep::SweepPaths& paths, const sweep::Table& table,
@@ -100,12 +120,13 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
   view::SweepPage page{.sweep = folder.string(), .table = sweep::read_table(paths)};
   page.importances = sweep::importances(page.table);
   page.parallel = sweep::parallel_coordinates(page.table);
-  add_curves(paths, page);
+  const std::set<int64_t> unreadable = add_curves(paths, page, console);
   for (const sweep::Row* row : chosen_trials(page.table, asked.trials)) {
     view::ChosenTrial one = chosen_trial(paths, page.table, *row);
     const record::RunPaths run{paths.trial(row->trial)};
     std::error_code none;
-    if (record::holds_run(run.folder)) one.report.events = record::read_events(run.folder);
+    if (record::holds_run(run.folder) && !unreadable.contains(row->trial))
+      try_reading(row->trial, console, [&] { one.report.events = record::read_events(run.folder); });
     if (std::filesystem::exists(run.weights(), none)) {
       add_judgement(one.report, {.run_folder = run.folder, .asked = asked, .options = options}, console);
     } else if (page.table.spec.trains()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <map>
 #include <set>
 #include <thread>
@@ -32,8 +31,7 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 constexpr auto kPoll = 5ms, kSharedPoll = 50ms, kRequestPoll = 200ms, kAskAgain = 500ms;
 constexpr auto kMostTimeToSave = 60s, kMoveInterval = 1s;
-constexpr double kWorthMoving =
-    10;  // seconds that a trial still takes; to stop and go on takes about half of one
+constexpr double kWorthMoving = 10;  // seconds that a trial still takes; a move takes about half of one
 
 class Engine {
  public:
@@ -185,13 +183,13 @@ class Engine {
       claims_->release(segment);
       return false;
     }
-    // That was not the trial's doing: what a trial does ends the process that trains it, not its program.
-    if (claim == Claim::after_death) say_lost(segment, "the program that trained it was killed");
+    if (claim == Claim::after_death) say_lost(segment, kProgramKilled);
     return true;
   }
 
   void log_lost(const Segment& segment, const std::string& why) {
     log_.write({.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = why});
+    read_new_lines();  // counts it
   }
 
   void say_lost(const Segment& segment, const std::string& why) {
@@ -201,12 +199,11 @@ class Engine {
 
   // A trial that is lost too often fails.
   void lose(const Segment& segment, const std::string& why) {
-    if (++history_.losses[segment.trial] <= spec_.options.retries) return say_lost(segment, why);
+    const int64_t losses = history_.losses[segment.trial] + 1;
+    if (losses <= spec_.options.retries) return say_lost(segment, why);
     log_lost(segment, why);
-    TrialResult result;
-    result.outcome = Outcome{.state = TrialState::failed,
-                             .error = why + ", " + std::to_string(history_.losses[segment.trial]) + " times"};
-    add_outcome(segment, result);
+    Outcome outcome{.state = TrialState::failed, .error = why + ", " + std::to_string(losses) + " times"};
+    add_outcome(segment, {.outcome = std::move(outcome)});
   }
 
   void write(const LogLine& line) {
@@ -240,8 +237,9 @@ class Engine {
 
   void take_end(const EndedTrial& ended) {
     const Segment& segment = ended.segment;
-    // A program that a person has stopped gives what it has printed until then.
-    const bool by_hand = !spec_.trains() && stopped_by_hand_.contains(segment.trial);
+    // A program that a person has stopped gives what it has printed until then, and a training that has come
+    // to its rung meanwhile what it has there.
+    const bool asked = stopped_by_hand_.contains(segment.trial), by_hand = asked && !spec_.trains();
     EndedTrial judged = ended;
     if (by_hand) judged.end = launch::End{0};
     TrialResult result = result_of(paths_, spec_, judged);
@@ -255,7 +253,8 @@ class Engine {
       return release(segment);
     }
     Outcome& outcome = *result.outcome;
-    if (by_hand && outcome.state == TrialState::ended) outcome.state = TrialState::stopped;
+    if (asked && outcome.state == (spec_.trains() ? TrialState::waiting : TrialState::ended))
+      outcome.state = TrialState::stopped;
     if (!std::isfinite(outcome.value) && outcome.state != TrialState::failed) {
       outcome.state = TrialState::failed;
       if (outcome.error.empty()) outcome.error = "its " + spec_.metric() + " is not a finite number";
@@ -293,6 +292,7 @@ class Engine {
     log_reader_ = LogReader(paths_);
     read_log();
     forget_past_of(trial);
+    dropped_.clear();  // others may go on, and have weights again
     is_stopping_ = false;
   }
 

@@ -13,6 +13,8 @@ void History::take(const LogLine& line) {
     early.erase(line.trial);  // it went on
     if (!known.contains(segment)) order.push_back(segment);
     known[segment] = line;
+  } else if (line.kind == LogKind::lost) {
+    losses[line.trial] += line.text == kProgramKilled ? 0 : 1;
   } else if (line.kind == LogKind::early) {
     early[line.trial] = line.step;
   } else if (line.kind == LogKind::restart) {

@@ -11,16 +11,21 @@
 
 namespace lockstep::sweep {
 
+/// Why a trial was lost with the program that trained it, in the log. That was not the trial's doing: what a
+/// trial does ends the process that trains it, not its program.
+inline constexpr const char* kProgramKilled = "the program that trained it was killed";
+
 struct History {
   std::map<Segment, LogLine> known{};                   ///< outcomes, as they are in the log
   std::vector<Segment> order{};                         ///< of known, as they came
   std::map<int64_t, std::vector<std::string>> begun{};  ///< trials with their parameters, NAME=VALUE
   /// Trials that the stop rule has ended, and after which step; nothing: the log does not say it.
   std::map<int64_t, std::optional<int64_t>> early{};
-  std::map<int64_t, int64_t> losses{};  ///< how often a trial was lost since this program began
+  std::map<int64_t, int64_t> losses{};  ///< how often a trial was lost by its own doing
   /// Trials that had begun when one was restarted: its new result may give them other parameters.
   std::set<int64_t> may_change{};
 
+  /// Each lost line once; another one may come again.
   void take(const LogLine& line);
   /// Whether the log says that the stop rule has ended the trial where it is.
   bool ended_early(const Trial& trial) const;

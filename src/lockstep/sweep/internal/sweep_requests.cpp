@@ -19,10 +19,12 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths) {
     if (!entry.path().filename().string().starts_with("ask-")) continue;
     const std::string text = first_line_of(entry.path());
     const size_t blank = text.find(' ');
-    requests.push_back(
-        {.what = text.substr(0, blank),
-         .trial = parse_number<int64_t>(blank == std::string::npos ? "" : text.substr(blank + 1)),
-         .file = entry.path()});
+    SweepRequest request{.what = text.substr(0, blank), .file = entry.path()};
+    if (blank != std::string::npos) {
+      request.trial = parse_number<int64_t>(text.substr(blank + 1));
+      if (!request.trial) continue;  // a damaged file, which must not act on the whole sweep
+    }
+    requests.push_back(std::move(request));
   }
   return requests;
 }

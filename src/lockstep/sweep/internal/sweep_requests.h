@@ -16,6 +16,7 @@ struct SweepRequest {
   std::filesystem::path file{};    ///< who answers removes it
 };
 
+/// Without damaged ones.
 std::vector<SweepRequest> requests_in(const SweepPaths& paths);
 
 /// Throws not_found if no program works on the sweep.

@@ -8,7 +8,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/follower.h"
+#include "lockstep/record/requests.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/state.h"
 #include "lockstep/record/summary.h"
@@ -30,6 +33,19 @@ std::string last_output(const std::filesystem::path& file) {
   return text;
 }
 
+// A progress bar ends its lines with a carriage return.
+constexpr std::string_view kEndsOfLines = "\r\n";
+
+std::vector<std::string_view> printed_lines(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(kEndsOfLines, at), text.size());
+    if (end > at) lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
 // In pieces, however much the program has printed. A line's end is of no interest: what is cut off is in the
 // middle of a very long one.
 std::optional<double> last_value(const std::filesystem::path& file, std::string_view name) {
@@ -41,7 +57,7 @@ std::optional<double> last_value(const std::filesystem::path& file, std::string_
   std::string text, piece(kPiece, '\0');
   for (int64_t at = 0; const size_t got = opened.read_at(at, piece); at += static_cast<int64_t>(got)) {
     text.append(piece, 0, got);
-    const size_t complete = text.rfind('\n') + 1;  // npos + 1 is 0
+    const size_t complete = text.find_last_of(kEndsOfLines) + 1;  // npos + 1 is 0
     if (const auto found = named_value(std::string_view(text).substr(0, complete), name)) value = found;
     text.erase(0, complete);
     text.resize(std::min(text.size(), kLongLine));
@@ -53,8 +69,7 @@ std::optional<double> last_value(const std::filesystem::path& file, std::string_
 // The message of the last error that was printed, or the last line.
 std::string error_in(const std::string& output) {
   std::string last, error;
-  for (const std::string& line : split(output, '\n')) {
-    if (line.empty()) continue;
+  for (const std::string_view line : printed_lines(output)) {
     last = line;
     if (line.starts_with("lockstep: ")) error = line.substr(10);
   }
@@ -88,6 +103,28 @@ bool is_repeatable(const std::filesystem::path& folder, int status, std::string 
   return !is_passing(code);
 }
 
+// Whether the run's newest attempt has answered a request for its end. It may have paused or been told to save
+// before it did what it was asked for.
+bool was_asked_to_end(const std::filesystem::path& folder) {
+  const auto stop = describe_detail::as_text(record::RequestKind::stop);
+  const auto finish = describe_detail::as_text(record::RequestKind::finish);
+  int64_t newest = 0;
+  bool asked = false;
+  try {
+    record::Follower(folder).read_all([&](const record::Event& event) {
+      if (event.writer != record::rank_writer(0)) return;
+      if (event.attempt > newest) asked = false;
+      newest = event.attempt;
+      if (event.kind != record::Answer::kind) return;
+      const std::string request = record::text(event, "request");
+      asked = asked || request == stop || request == finish;
+    });
+  } catch (const Error&) {
+    return false;
+  }
+  return asked;
+}
+
 Outcome failure(const record::RunSummary& summary, std::string error) {
   return {.state = TrialState::failed,
           .step = summary.step.value_or(0),
@@ -113,16 +150,17 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
   const record::RunSummary summary = record::summary_of(folder);
   result.seconds = summary.seconds.value_or(0);
   const bool ended = summary.state == record::RunState::ended;
-  const bool paused = summary.state == record::RunState::stopped && segment.until > 0 &&
-                      summary.step.value_or(0) >= segment.until;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (ended || paused)) {
+  const bool stopped = summary.state == record::RunState::stopped;
+  const bool asked = stopped && was_asked_to_end(folder);
+  const bool paused = stopped && segment.until > 0 && summary.step.value_or(0) >= segment.until;
+  if (asked || (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (ended || paused))) {
     const auto value = metric_of(summary, folder, spec.metric());
     const auto run = record::read_result(folder);
-    const bool by_hand = ended && run && run->reason == "request";
+    const bool by_hand = asked || (ended && run && run->reason == "request");
     result.outcome =
-        Outcome{.state = paused    ? TrialState::waiting
-                         : by_hand ? TrialState::stopped
-                                   : TrialState::ended,
+        Outcome{.state = by_hand  ? TrialState::stopped
+                         : paused ? TrialState::waiting
+                                  : TrialState::ended,
                 .value = value.value_or(kAbsent),
                 .step = summary.step.value_or(0),
                 .total_steps = summary.total_steps.value_or(0),
@@ -182,13 +220,13 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
 
 std::optional<double> named_value(std::string_view output, std::string_view name) {
   std::optional<double> value;
-  for (const std::string& line : split(output, '\n')) {
+  for (const std::string_view line : printed_lines(output)) {
     if (!line.starts_with(name)) continue;
-    std::string_view rest = std::string_view(line).substr(name.size());
+    std::string_view rest = line.substr(name.size());
     const size_t begin = rest.find_first_not_of(" \t=:");
     if (begin == 0 || begin == std::string_view::npos) continue;
     rest = rest.substr(begin);
-    rest = rest.substr(0, rest.find_first_of(" \t\r,;"));
+    rest = rest.substr(0, rest.find_first_of(" \t,;"));
     if (const auto number = parse_number<double>(rest)) value = number;
   }
   return value;
