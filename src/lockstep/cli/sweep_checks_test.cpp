@@ -120,6 +120,8 @@ TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   EXPECT_THAT(refusal({"train", "data", "--max-epoch", "1"}), HasSubstr("did you mean --max-epochs?"));
   EXPECT_THAT(refusal({"train", "data", "--max-epochs", "many"}), HasSubstr("max-epochs"));
   EXPECT_THAT(refusal({"train"}), HasSubstr("lockstep train needs a FOLDER"));
+  EXPECT_THAT(refusal({"train", "--", "data"}), HasSubstr("cannot have -- after train"));
+  EXPECT_EQ(refusal({"./simulate", "--", "data"}), "");
   EXPECT_THAT(refusal({"train", "data", "--config", "missing.json"}), HasSubstr("missing.json"));
   EXPECT_THAT(refusal({"train", "data", "--learning-rate=1"}),
               HasSubstr("--learning-rate is both searched and given after --"));

@@ -11,8 +11,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/jobs/job_lock.h"
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/event_log.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/internal/history.h"
+#include "lockstep/sweep/internal/sweep_requests.h"
 #include "lockstep/sweep/internal/trial_result.h"
 
 namespace lockstep::sweep {
@@ -175,6 +178,77 @@ TEST_F(SweepFolder, AResultIsFoundHoweverMuchOutputFollows) {
   const TrialResult result = result_of(paths_, program(""), {.end = {0}});
   ASSERT_TRUE(result.outcome);
   EXPECT_EQ(result.outcome->value, 3);
+}
+
+TEST_F(SweepFolder, AResultIsFoundAmongTheLinesOfAProgressBar) {
+  EXPECT_EQ(named_value("step 1\rresult 0.5\r\nresult 0.25\rstep 2\n", "result"), 0.25);
+  make_folders(paths_.trial(0).parent_path());
+  std::ofstream output(paths_.output(0));
+  output << "result 2\n";
+  for (int step = 0; step < 20000; ++step) output << "step " << step << "\r";
+  output << "result 4\rend";
+  output.close();
+  const TrialResult result = result_of(paths_, program(""), {.end = {0}});
+  ASSERT_TRUE(result.outcome);
+  EXPECT_EQ(result.outcome->value, 4);
+}
+
+TEST_F(SweepFolder, ATrainingThatAPersonHasAskedToEndIsStopped) {
+  SweepSpec spec = program("");
+  spec.command = {"train", "data"};
+  const auto write_attempt = [&](int64_t attempt, const std::string& request) {
+    record::EventLog log(paths_.trial(0), 0, attempt);
+    const auto write = [&](record::Event event) { log.write(event); };
+    write(record::event_of(record::PlanOfRun{.total_steps = 20}));
+    write(record::event_of(record::Validation{.loss = 0.25, .accuracy = 0.75, .best = true}, 10, 1));
+    if (!request.empty()) write(record::event_of(record::Answer{.request = request}, 10, 1));
+    write(record::event_of(record::End{.reason = "stopped"}, 10, 1));
+  };
+  const auto outcome = [&](int64_t until, const std::string& request) {
+    fs::remove_all(paths_.trial(0));
+    write_attempt(0, request);
+    return result_of(paths_, spec, {.segment = {0, until}, .end = {0}}).outcome;
+  };
+  for (const int64_t until : {0, 10, 20}) {
+    for (const char* request : {"stop", "finish"}) {
+      ASSERT_TRUE(outcome(until, request)) << until << request;
+      EXPECT_EQ(outcome(until, request)->state, TrialState::stopped);
+      EXPECT_EQ(outcome(until, request)->value, 0.75);
+    }
+    for (const char* request : {"", "checkpoint"}) {
+      const auto found = outcome(until, request);
+      ASSERT_EQ(found.has_value(), until == 10) << until << request;
+      if (found) EXPECT_EQ(found->state, TrialState::waiting);
+    }
+  }
+  // An earlier attempt was asked, and not the one that came to the rung.
+  outcome(10, "stop");
+  write_attempt(1, "");
+  EXPECT_EQ(result_of(paths_, spec, {.segment = {0, 10}, .end = {0}}).outcome->state, TrialState::waiting);
+}
+
+TEST_F(SweepFolder, ADamagedRequestAsksForNothing) {
+  make_folders(paths_.requests());
+  const auto ask = [&](const char* name, const char* text) {
+    std::ofstream(paths_.requests() / name) << text;
+  };
+  ask("ask-1", "stop abc\n");
+  ask("ask-2", "stop 1x\n");
+  ask("ask-3", "restart \n");
+  EXPECT_TRUE(requests_in(paths_).empty());
+  ask("ask-4", "stop 2\n");
+  ASSERT_EQ(requests_in(paths_).size(), 1u);
+  EXPECT_EQ(requests_in(paths_)[0].trial, 2);
+}
+
+TEST(History, CountsHowOftenATrialWasLostByItsOwnDoing) {
+  History history;
+  history.take({.kind = LogKind::lost, .trial = 3, .text = "memory ran out"});
+  history.take({.kind = LogKind::lost, .trial = 3, .text = kProgramKilled});
+  history.take({.kind = LogKind::lost, .trial = 3, .text = "memory ran out"});
+  EXPECT_EQ(history.losses[3], 2);
+  history.take({.kind = LogKind::restart, .trial = 3});
+  EXPECT_EQ(history.losses[3], 0);
 }
 
 TEST_F(SweepFolder, IncompleteLinesAreCutOff) {

@@ -1,0 +1,159 @@
+// Sweeps whose trials are processes of a program that leaves the record of a training, but trains nothing.
+#include "lockstep/sweep/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <stop_token>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/record/run_folder.h"
+
+namespace lockstep::sweep {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// In place of lockstep: six steps, or as far as --pause-after-step says. The accuracy of a trial is the line
+// with its number in `accuracies`. In `asked` are trials that wait at their rung until a request is there,
+// which they do not read; in `slow` those that take long.
+constexpr const char* kProgram = R"(#!/bin/sh
+here=$(dirname "$0")
+until=6
+while test $# -gt 0; do
+  case $1 in
+    --output) run=$2 ;;
+    --pause-after-step) until=$2 ;;
+  esac
+  shift
+done
+grep -qx "$LOCKSTEP_TRIAL" "$here/slow" && exec sleep 60
+mkdir -p "$run/events"
+attempt=$(ls "$run/events" | wc -l)
+accuracy=$(sed -n "$((LOCKSTEP_TRIAL + 1))p" "$here/accuracies")
+if test "$until" -lt 6; then reason=stopped; else reason=finished; touch "$run/model.safetensors"; fi
+while grep -qx "$LOCKSTEP_TRIAL" "$here/asked" && ! ls "$run"/requests/*.json; do sleep 0.05; done
+event() {
+  echo "{\"kind\": \"$1\", \"step\": $2, \"epoch\": 1, \"time\": 1, \"attempt\": $attempt, \"values\": {$3}}"
+}
+{
+  event plan 0 '"total_steps": 6'
+  event validation "$until" "\"accuracy\": $accuracy, \"loss\": 1, \"best\": true"
+  event end "$until" "\"reason\": \"$reason\", \"seconds\": 1, \"best_accuracy\": $accuracy"
+} > "$run/events/rank-0-attempt-$attempt.jsonl"
+echo '{}' > "$run/options.json"
+)";
+
+class SweepEngine : public testing::Test {
+ protected:
+  SweepEngine() {
+    program_ = folder_.write("lockstep", kProgram).string();
+    fs::permissions(program_, fs::perms::owner_all);
+    folder_.write("slow", "");
+    folder_.write("asked", "");
+  }
+
+  // Trials one after the other. A trial ends at step 2 if five others are there and it is below their median.
+  static SweepSpec spec() {
+    SweepSpec spec{.command = {"train", "data"}};
+    spec.space.add("learning-rate", "0.1..0.9");
+    spec.options.search = SearchKind::random;
+    spec.options.count = 7;
+    spec.options.lag = 1;
+    spec.options.trials = 1;
+    spec.options.trials_as = TrialsAs::processes;
+    spec.options.stop_rule = StopRule::median;
+    spec.options.first_rung = 2;
+    return spec;
+  }
+
+  SweepEnd run(const SweepSpec& spec) const {
+    return run_sweep(paths_, spec, {.lockstep = program_, .moves_workers = false});
+  }
+
+  void wait_for_begin(int64_t trial) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto begins = [&](const LogLine& line) { return line.kind == LogKind::begin && line.trial == trial; };
+    while (std::chrono::steady_clock::now() < end) {
+      const std::vector<LogLine> lines = read_log(paths_);
+      if (std::any_of(lines.begin(), lines.end(), begins)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "trial " << trial << " does not begin";
+  }
+
+  test::TemporaryFolder folder_;
+  SweepPaths paths_{folder_.path() / "sweep"};
+  std::string program_;
+};
+
+// It pauses before it reads the request; it must not go on with the search.
+TEST_F(SweepEngine, ATrialThatIsStoppedWhileItEndsItsRungIsStopped) {
+  folder_.write("accuracies", "0.5\n");
+  folder_.write("asked", "0\n");
+  SweepSpec one = spec();
+  one.options.count = 1;
+  std::jthread sweep([&] { EXPECT_TRUE(run(one).is_complete); });
+  wait_for_begin(0);
+  ask_to_stop(paths_, 0);
+  sweep.join();
+  const Table table = read_table(paths_);
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(table.rows[0].state, TrialState::stopped);
+  EXPECT_EQ(table.rows[0].value, 0.5);
+  EXPECT_EQ(table.rows[0].step, 2);
+}
+
+// Trial 5 ends early, and goes on when trial 4 has another result.
+TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTheBest) {
+  folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.9\n0.65\n0.3\n");
+  folder_.write("slow", "6\n");
+  SweepSpec keeps_one = spec();
+  keeps_one.options.keep_weights = 1;
+  std::jthread sweep([&] { EXPECT_TRUE(run(keeps_one).is_complete); });
+  wait_for_begin(6);
+  EXPECT_EQ(read_table(paths_).rows[5].state, TrialState::early);
+  folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.1\n0.65\n0.3\n");
+  folder_.write("slow", "");
+  EXPECT_FALSE(restart_now_or_ask(paths_, 4));
+  sweep.join();
+  const Table table = read_table(paths_);
+  ASSERT_EQ(table.rows.size(), 7u);
+  EXPECT_EQ(table.rows[4].value, 0.1);
+  EXPECT_EQ(table.rows[5].state, TrialState::ended);
+  EXPECT_FALSE(fs::exists(record::RunPaths{paths_.trial(5)}.weights()));
+}
+
+// Whether they work on it together or one after the other.
+TEST_F(SweepEngine, RetriesCountInAllProgramsOfASweep) {
+  SweepSpec killed{.command = {"sh", "-c", "kill -9 $$", "name", "{x}"}};
+  killed.space.add("x", "0.5..9.5");
+  killed.options.count = 1;
+  killed.options.retries = 1;
+  for (const bool shared : {false, true}) {
+    const SweepPaths paths{folder_.path() / (shared ? "shared" : "alone")};
+    prepare_shared_sweep(paths, killed);
+    std::stop_source stop;
+    const auto stop_after_loss = [&](const Trial&, const std::string& note) {
+      if (!note.empty()) stop.request_stop();
+    };
+    EXPECT_FALSE(
+        run_sweep(paths, killed, {.shared = shared, .stop = stop.get_token(), .report = stop_after_loss})
+            .is_complete);
+    EXPECT_TRUE(run_sweep(paths, killed, {.shared = shared}).is_complete);
+    const std::vector<LogLine> lines = read_log(paths);
+    EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                            [](const LogLine& line) { return line.kind == LogKind::lost; }),
+              2);
+    EXPECT_THAT(read_table(paths).rows[0].error, HasSubstr("2 times"));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::sweep
