@@ -59,7 +59,7 @@ int client(Session& session) {
     throw Error(ErrorCode::invalid_option,
                 "the arguments are not a folder of images, or this and the word processes",
                 "usage: sweep_run FOLDER [processes]");
-  // Throws for a folder without images. In a search a trial that fails is a result, and the next one is tried.
+  // Throws for a folder without images. In a search, a trial that fails is a result, and the next one begins.
   data::open_source(arguments.front());
   session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads});
 

@@ -79,7 +79,9 @@ class SweepEngine : public testing::Test {
 
   void wait_for_begin(int64_t trial) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    const auto begins = [&](const LogLine& line) { return line.kind == LogKind::begin && line.trial == trial; };
+    const auto begins = [&](const LogLine& line) {
+      return line.kind == LogKind::begin && line.trial == trial;
+    };
     while (std::chrono::steady_clock::now() < end) {
       const std::vector<LogLine> lines = read_log(paths_);
       if (std::any_of(lines.begin(), lines.end(), begins)) return;

@@ -35,7 +35,7 @@ struct RunResult {
   std::vector<Trial> trials{};
   /// What the task has returned, also where its metric is not finite; nothing where it threw an error.
   std::vector<std::optional<Output>> results{};
-  std::optional<int64_t> best{};                 ///< a trial; nothing if all have failed
+  std::optional<int64_t> best{};  ///< a trial; nothing if all have failed
   Assignment parameters_of(int64_t trial) const {
     return space.assignment(trials.at(static_cast<size_t>(trial)).point);
   }

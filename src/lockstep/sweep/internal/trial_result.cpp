@@ -103,8 +103,8 @@ bool is_repeatable(const std::filesystem::path& folder, int status, std::string 
   return !is_passing(code);
 }
 
-// Whether the run's newest attempt has answered a request for its end. It may have paused or been told to save
-// before it did what it was asked for.
+// Whether the run's newest attempt has answered a request for its end. It may have paused or saved before it
+// did what it was asked for.
 bool was_asked_to_end(const std::filesystem::path& folder) {
   const auto stop = describe_detail::as_text(record::RequestKind::stop);
   const auto finish = describe_detail::as_text(record::RequestKind::finish);
