@@ -6,6 +6,7 @@ its command alone."""
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -59,6 +60,42 @@ class Places(runs.TestFolders, unittest.TestCase):
         options = [word for name, value in row["parameters"].items() for word in (f"--{name}", value)]
         runs.run("train", self.digits, "--validation", self.held_out, *TRAINING, *options, "--output", alone)
         self.assertEqual(json.loads((alone / "result.json").read_text())["weights_hash"], row["weights_hash"])
+
+    def test_a_report_without_the_curves_of_a_damaged_trial(self):
+        """The other trials have theirs."""
+        sweep = self.folder / "damaged"
+        shutil.copytree(self.folder / "expected", sweep)
+        log = next((sweep / "trials/0001/events").glob("rank-0-*"))
+        log.write_text("no event\n" + log.read_text())
+        printed = runs.run("report", sweep, "--trials", "0,1")
+        self.assertEqual(printed.count("leaves out the curves of trial 1: "), 1, printed)
+        page = (sweep / "report.html").read_text()
+        self.assertIn("the events of the trial cannot be read", page)
+        self.assertEqual(page.count('aria-label="curves of trial 0"'), 1)
+        self.assertNotIn('aria-label="curves of trial 1"', page)
+
+    def test_a_trial_that_is_stopped_as_a_run(self):
+        """`lockstep stop` means the trial to be stopped: it does not start again."""
+        sweep = self.folder / "stopped-as-run"
+        words = [*self.words("stopped-as-run", "--trials", "1", "--count", "2"), "--validate-every", "2", "--patience", "0"]
+        words[words.index("--max-steps") + 1] = "600"
+        words[words.index("--learning-rate") + 1] = "0.0005..0.002:log"  # none becomes NaN on any processor
+        with open(self.folder / "stopped-as-run.out", "w", encoding="utf-8") as out:
+            process = subprocess.Popen(runs.command(*words), stdout=out, stderr=out)
+        try:
+            for trial, options in enumerate(([], ["--finish"])):
+                run = sweep / f"trials/{trial:04}"
+                runs.wait_for(lambda run=run: runs.steps_done(run) >= 5)
+                runs.run("stop", *options, run)
+            process.wait(timeout=60)
+        finally:
+            process.kill()
+        rows = table(sweep)
+        self.assertEqual([row["state"] for row in rows], ["stopped", "stopped"])
+        for row in rows:
+            self.assertLess(row["steps"], 600)
+            self.assertIsNotNone(row["result"])
+        self.assertEqual(lines(sweep, "lost"), [])
 
     def test_little_memory(self):
         """Trials wait for each other."""

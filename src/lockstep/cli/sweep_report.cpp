@@ -125,9 +125,11 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
     view::ChosenTrial one = chosen_trial(paths, page.table, *row);
     const record::RunPaths run{paths.trial(row->trial)};
     std::error_code none;
-    if (record::holds_run(run.folder) && !unreadable.contains(row->trial))
-      try_reading(row->trial, console, [&] { one.report.events = record::read_events(run.folder); });
-    if (std::filesystem::exists(run.weights(), none)) {
+    const auto read = [&] { one.report.events = record::read_events(run.folder); };
+    const bool is_run = record::holds_run(run.folder);
+    if (is_run && (unreadable.contains(row->trial) || !try_reading(row->trial, console, read))) {
+      one.report.not_judged = "the events of the trial cannot be read";
+    } else if (std::filesystem::exists(run.weights(), none)) {
       add_judgement(one.report, {.run_folder = run.folder, .asked = asked, .options = options}, console);
     } else if (page.table.spec.trains()) {
       one.report.not_judged = "the trial has no weights (--keep-weights)";

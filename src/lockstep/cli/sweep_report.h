@@ -13,7 +13,7 @@ namespace lockstep::cli {
 bool is_sweep(const std::filesystem::path& folder);
 
 /// Writes the page. The chosen trials are judged as `lockstep report` judges a run, where they kept their
-/// weights. Returns the file.
+/// weights. A trial whose events cannot be read has no curves; a note says so. Returns the file.
 std::filesystem::path write_sweep_report(const std::filesystem::path& folder, const ReportOptions& asked,
                                          const train::Options& options, Console& console);
 
