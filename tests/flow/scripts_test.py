@@ -32,8 +32,9 @@ class Scripts(unittest.TestCase):
 
     def test_a_test_is_named_by_an_option(self):
         """ctest runs all tests if it does not know a word."""
-        for words, said in ((["checkpoint"], "unknown option 'checkpoint'"), (["-Rcheckpoint"], "unknown option '-Rcheckpoint'"),
-                            (["-R"], "-R needs a value"), (["--preset", "nonsense"], "unknown preset 'nonsense'")):
+        for words, said in ((["checkpoint"], "unknown option 'checkpoint'"),
+                            (["-Rcheckpoint"], "unknown option '-Rcheckpoint'"), (["-R"], "-R needs a value"),
+                            (["--preset", "nonsense"], "unknown preset 'nonsense'")):
             done = run("test", *words)
             self.assertEqual(done.returncode, 1, words)
             self.assertIn(f"scripts/test: {said}\n  hint: ", done.stderr)
