@@ -14,9 +14,14 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+# In the place of CMake's own flags; a user's flags stay.
+if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+endif()
 # NDEBUG in both: without it LibTorch's classes have other members than in its libraries.
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -DNDEBUG")
+if(CMAKE_CXX_FLAGS_DEBUG STREQUAL "-g")
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -DNDEBUG")
+endif()
 
 # -Wrestrict misfires on std::string in g++ 12. Fused multiply-adds would give each instruction set its own rounding.
 add_compile_options(-Wall -Wextra -Wno-restrict -ffp-contract=off)
@@ -39,8 +44,10 @@ if(LOCKSTEP_MOLD)
 endif()
 
 find_program(LOCKSTEP_CCACHE ccache)
-if(LOCKSTEP_CCACHE)
+if(LOCKSTEP_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${LOCKSTEP_CCACHE})
-  # ccache can only see through a precompiled header with this flag.
+endif()
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
+  # It can only see through a precompiled header with this flag.
   add_compile_options(-fpch-preprocess)
 endif()

@@ -1,14 +1,16 @@
-# find_package(lockstep) from another project: headers, static libraries, the program, and a config that finds LibTorch
-# again.
-include(CMakePackageConfigHelpers)
-
+# What other projects link: lockstep::lockstep. If it is installed, find_package(lockstep) finds headers, static
+# libraries, the program, and a config that finds LibTorch again.
 get_property(_modules GLOBAL PROPERTY LOCKSTEP_MODULES)
 list(REMOVE_ITEM _modules lockstep_cli lockstep_cli_front)  # the program's own; its parts are no library
 add_library(lockstep_lockstep INTERFACE)
 add_library(lockstep::lockstep ALIAS lockstep_lockstep)
 set_target_properties(lockstep_lockstep PROPERTIES EXPORT_NAME lockstep)
 target_link_libraries(lockstep_lockstep INTERFACE lockstep_train)
+if(NOT LOCKSTEP_INSTALL)
+  return()
+endif()
 
+include(CMakePackageConfigHelpers)
 install(TARGETS ${_modules} lockstep_lockstep EXPORT lockstep_targets)
 install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake DESTINATION
   ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

@@ -156,6 +156,17 @@ class CloudFaults(Cloud):
             "resize", "c1", "--workers", "16", "--yes", environment={"FAKE_PCLUSTER_ERROR": "busy"})))
         self.assertEqual((self.listed()["state"], self.rates()[-1]), ("running", (small, True)))
 
+    def test_a_stopped_cluster_is_not_resized(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        self.check(account.run("stop", "c1"))
+        before = self.rates()
+        asked = account.log.read_text().count("update-cluster")
+        error = self.error_of(account.run("resize", "c1", "--workers", "16", "--yes"))
+        self.assertIn('cannot resize "c1": it is stopped', error)
+        self.assertIn("lockstep cloud start c1", error)
+        self.assertEqual((account.log.read_text().count("update-cluster"), self.rates()), (asked, before))
+
     def test_ctrl_c_in_a_program_removes_its_cluster(self):
         """examples/cloud_cluster."""
         account = self.account

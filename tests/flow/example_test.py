@@ -112,8 +112,13 @@ def check_found(cmake, work, options, environment):
         said = failed(*configure, lacking, status=1, env=environment)
         if reason not in " ".join(said.split()):
             sys.exit(f"with {lacking} find_package says:\n{said}")
-    (project / "CMakeLists.txt").write_text(f"{start}find_package(lockstep 0.1)\n")
-    checked(*configure, env=environment)
+    (project / "CMakeLists.txt").write_text(f"{start}find_package(lockstep 0.1 REQUIRED COMPONENTS parts)\n")
+    said = failed(*configure, status=1, env=environment)
+    if 'Lockstep has no component "parts"' not in " ".join(said.split()):
+        sys.exit(f"with a component find_package says:\n{said}")
+    for asked in ("", " OPTIONAL_COMPONENTS parts"):
+        (project / "CMakeLists.txt").write_text(f"{start}find_package(lockstep 0.1{asked})\n")
+        checked(*configure, env=environment)
 
 
 def check_plug_in(program, prefix, work, environment):

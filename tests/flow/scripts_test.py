@@ -24,11 +24,20 @@ class Scripts(unittest.TestCase):
 
     def test_unknown_options(self):
         for name in SCRIPTS:
-            if name in ("first-run", "test"):  # whose options are those of other programs
+            if name == "first-run":  # whose options are those of another program
                 continue
             done = run(name, "--nonsense")
             self.assertEqual(done.returncode, 1, name)
             self.assertIn(f"hint: scripts/{name} --help lists the options", done.stderr)
+
+    def test_a_test_is_named_by_an_option(self):
+        """ctest runs all tests if it does not know a word."""
+        for words, said in ((["checkpoint"], "unknown option 'checkpoint'"),
+                            (["-Rcheckpoint"], "unknown option '-Rcheckpoint'"), (["-R"], "-R needs a value"),
+                            (["--preset", "nonsense"], "unknown preset 'nonsense'")):
+            done = run("test", *words)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn(f"scripts/test: {said}\n  hint: ", done.stderr)
 
     def test_a_package_takes_no_file(self):
         done = run("package", "wheel", "lockstep.whl")

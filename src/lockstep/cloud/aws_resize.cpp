@@ -23,6 +23,9 @@ ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, cons
                 "a resize of " + quote(name) + " to " + std::to_string(record.resize.workers) +
                     " workers was begun, and this machine does not know its end",
                 "lockstep cloud wait " + name + " waits for it");
+  if (record.phase == ClusterPhase::stopped)
+    throw Error(ErrorCode::invalid_option, "cannot resize " + quote(name) + ": it is stopped",
+                "lockstep cloud start " + name + " starts it; resize it then");
   ClusterRecord changed = record;
   changed.request.workers = workers;
   const ClusterPlan planned = plan(changed.request);

@@ -72,7 +72,7 @@ class Provider {
   virtual void adopt(const std::string& name, const std::string& region) = 0;
   virtual ClusterRecord start(const std::string& name, const Watch& watch) = 0;
   virtual ClusterRecord stop(const std::string& name, const Watch& watch) = 0;
-  /// Throws invalid_option if another resize was begun whose end is not known.
+  /// Throws invalid_option if the cluster is stopped, and if another resize was begun whose end is not known.
   virtual ClusterRecord resize(const std::string& name, int64_t workers, const Watch& watch) = 0;
   /// Removes the cluster and everything that bears its tag, and proves that nothing is left. region: for a
   /// cluster of which this machine has no record. Throws cluster with the names of what is left.

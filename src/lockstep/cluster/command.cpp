@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <optional>
 #include <poll.h>
 #include <sys/wait.h>
 #include <csignal>
@@ -62,22 +63,31 @@ class RunningCommand {
   CommandEnd wait() {
     CommandEnd end;
     while (output_.reading || errors_.reading) {
-      if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "stopped waiting for " + name_);
+      if (stop_.stop_requested()) throw stopped();
       auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now());
       if (stop_.stop_possible()) left = std::min(left, kStopPause);
       if (left.count() <= 0) {
         end.out_of_time = true;
-        launch::signal_group(process_, SIGKILL);
         break;
       }
       pass(end, static_cast<int>(left.count()));
     }
-    const auto status = launch::wait_for_end(std::exchange(process_, -1)).status.value_or(0);
-    end.status = launch::exit_status(status);
+    // A command may go on after it has closed its outputs.
+    std::optional<launch::End> ended;
+    if (!end.out_of_time) ended = launch::wait_for_end(process_, stop_, deadline_);
+    if (!ended && !end.out_of_time && stop_.stop_requested()) throw stopped();
+    if (!ended) {
+      end.out_of_time = true;
+      launch::signal_group(process_, SIGKILL);
+      ended = launch::wait_for_end(process_);
+    }
+    process_ = -1;
+    end.status = launch::exit_status(ended->status.value_or(0));
     return end;
   }
 
  private:
+  Error stopped() const { return {ErrorCode::cancelled, "stopped waiting for " + name_}; }
   void pass(CommandEnd& end, int milliseconds) {
     std::array<pollfd, 3> waits{pollfd{output_.reading.get(), POLLIN, 0},
                                 pollfd{errors_.reading.get(), POLLIN, 0},

@@ -64,7 +64,7 @@ std::vector<std::string> add_standings(std::vector<JobView>& views, const std::s
       // One damaged job does not hide the others.
       std::erase_if(waiting, [&](const JobView* view) {
         try {
-          ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder})));
+          ids.push_back(submitted_id({view->folder}, jobs::read_spec({view->folder}), stop));
           return false;
         } catch (const Error& error) {
           if (error.code() != ErrorCode::corrupt_data) throw;

@@ -55,7 +55,7 @@ bool is_known(const std::string& id, const JobPaths& job, const JobSpec& spec) {
 
 }  // namespace
 
-std::string submitted_id(const JobPaths& job, const JobSpec& spec) {
+std::string submitted_id(const JobPaths& job, const JobSpec& spec, const std::stop_token& stop) {
   if (spec.scheduler == kLocal) return job.folder.string();
   if (::access(submission_file(job).c_str(), F_OK) != 0) return "";
   Submitted submitted;
@@ -68,7 +68,9 @@ std::string submitted_id(const JobPaths& job, const JobSpec& spec) {
                 quote(submission_file(job).string()) + " is damaged: " + error.what());
   }
   if (submitted.id.empty()) {
-    submitted.id = make_scheduler(profile_of_job(job, spec))->find(submitted.name, submitted.place);
+    const auto scheduler = make_scheduler(profile_of_job(job, spec));
+    scheduler->set_stop(stop);
+    submitted.id = scheduler->find(submitted.name, submitted.place);
     if (!submitted.id.empty()) write_submission(job, submitted);
   }
   return submitted.id;

@@ -1,6 +1,7 @@
 // Jobs and what the scheduler of their profile calls them.
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ std::vector<std::string> jobs_before(const std::filesystem::path& root, const st
                                      const std::string& scheduler);
 
 /// The scheduler's id of a job, which is looked for if the program that submitted it was killed before it had
-/// the answer. Empty if the scheduler does not know it: it is being submitted, or never was. Throws cluster.
-std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec);
+/// the answer. Empty if the scheduler does not know it: it is being submitted, or never was. Throws cluster,
+/// and cancelled at a stop.
+std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec,
+                         const std::stop_token& stop = {});
 
 /// The profile with which a job was submitted; that of a job of this machine has only its scheduler.
 Profile profile_of_job(const jobs::JobPaths& job, const jobs::JobSpec& spec);

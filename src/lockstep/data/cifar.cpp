@@ -84,20 +84,17 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
   const auto size = static_cast<int64_t>(bytes.size());
   const int64_t records = size / variant.record_bytes();
   if (records == 0 || size % variant.record_bytes() != 0) {
-    throw Error(ErrorCode::corrupt_data,
-                "cannot read \"" + path + "\": it ends at byte " + std::to_string(size) + ", inside record " +
-                    std::to_string(records + 1) + " of " + std::to_string(variant.record_bytes()) + " bytes",
-                "download the file again");
+    throw damaged_file(path, "it ends at byte " + std::to_string(size) + ", inside record " +
+                                 std::to_string(records + 1) + " of " +
+                                 std::to_string(variant.record_bytes()) + " bytes");
   }
   for (int64_t i = 0; i < records; ++i) {
     const auto* record = reinterpret_cast<const uint8_t*>(bytes.data()) + i * variant.record_bytes();
     const int64_t label = record[variant.label_bytes - 1];
     if (label >= variant.class_count) {
-      throw Error(ErrorCode::corrupt_data,
-                  "cannot read \"" + path + "\": record " + std::to_string(i + 1) + " has label " +
-                      std::to_string(label) + ", but a " + variant.kind + " has " +
-                      std::to_string(variant.class_count) + " classes",
-                  "download the file again");
+      throw damaged_file(path, "record " + std::to_string(i + 1) + " has label " + std::to_string(label) +
+                                   ", but a " + variant.kind + " has " + std::to_string(variant.class_count) +
+                                   " classes");
     }
     images.labels.push_back(label);
     images.pixels.insert(images.pixels.end(), record + variant.label_bytes, record + variant.record_bytes());

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -73,21 +74,45 @@ int64_t first_part_count(int64_t count, double share) {
   return std::clamp<int64_t>(std::llround(share * static_cast<double>(count)), 1, count - 1);
 }
 
-std::map<int64_t, std::vector<int64_t>> samples_of_labels(const Datastore& store) {
-  std::map<int64_t, std::vector<int64_t>> of_label;
+using SamplesOfLabels = std::map<int64_t, std::vector<int64_t>>;
+
+SamplesOfLabels samples_of_labels(const Datastore& store) {
+  SamplesOfLabels of_label;
   for (int64_t i = 0; i < store.size(); ++i) of_label[store.label(i)].push_back(i);
   return of_label;
 }
 
+struct TwoParts {
+  std::vector<int64_t> first, second;
+};
+
+// For each label, the first part takes as many samples as taken(number of its samples) returns.
+TwoParts split_labels(const SamplesOfLabels& samples, int64_t seed,
+                      const std::function<int64_t(int64_t)>& taken) {
+  TwoParts parts;
+  for (const auto& [label, indices] : samples) {
+    const auto count = static_cast<int64_t>(indices.size());
+    const auto drawn =
+        permutation(count, seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(label)}));
+    const int64_t first_count = taken(count);
+    for (int64_t i = 0; i < count; ++i) {
+      (i < first_count ? parts.first : parts.second)
+          .push_back(indices[static_cast<size_t>(drawn[static_cast<size_t>(i)])]);
+    }
+  }
+  std::sort(parts.first.begin(), parts.first.end());
+  std::sort(parts.second.begin(), parts.second.end());
+  return parts;
+}
+
 // Names the label with the fewest samples, so that the hint holds for all.
-void check_labels_have_more(const Dataset& dataset, int64_t count) {
-  const auto samples = samples_of_labels(dataset.store());
+void check_labels_have_more(const SamplesOfLabels& samples, const std::vector<std::string>& classes,
+                            int64_t count) {
   const auto fewest = std::min_element(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
   if (fewest == samples.end() || std::ssize(fewest->second) > count) return;
   const int64_t label = fewest->first, has = std::ssize(fewest->second);
-  const std::vector<std::string>& classes = dataset.classes();
   const std::string name = label >= 0 && label < std::ssize(classes)
                                ? "class \"" + classes[static_cast<size_t>(label)] + "\""
                                : "label " + std::to_string(label);
@@ -152,7 +177,10 @@ std::pair<Dataset, Dataset> Dataset::split(double share, SplitOptions options) c
     throw Error(ErrorCode::invalid_option,
                 "the share of a split cannot be " + shortest(share) + ": it must be above 0 and below 1");
   }
-  return split_labels(options.seed, [&](int64_t, int64_t count) { return first_part_count(count, share); });
+  if (store_ == nullptr) return {};
+  auto [first, second] = split_labels(samples_of_labels(*store_), options.seed,
+                                      [&](int64_t count) { return first_part_count(count, share); });
+  return {subset(std::move(first)), subset(std::move(second))};
 }
 
 std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions options) const {
@@ -160,8 +188,10 @@ std::pair<Dataset, Dataset> Dataset::split_by_count(int64_t count, SplitOptions 
     throw Error(ErrorCode::invalid_option,
                 "a split cannot take " + std::to_string(count) + " samples of each class", "use 1 or more");
   if (store_ == nullptr) return {};
-  check_labels_have_more(*this, count);
-  return split_labels(options.seed, [&](int64_t, int64_t) { return count; });
+  const SamplesOfLabels samples = samples_of_labels(*store_);
+  check_labels_have_more(samples, classes(), count);
+  auto [first, second] = split_labels(samples, options.seed, [&](int64_t) { return count; });
+  return {subset(std::move(first)), subset(std::move(second))};
 }
 
 // Samples are dealt to the folds in turn, label by label.
@@ -182,25 +212,6 @@ std::pair<Dataset, Dataset> Dataset::split_fold(int64_t count, int64_t index, Sp
   std::sort(rest.begin(), rest.end());
   std::sort(fold.begin(), fold.end());
   return {subset(std::move(rest)), subset(std::move(fold))};
-}
-
-std::pair<Dataset, Dataset> Dataset::split_labels(
-    int64_t seed, const std::function<int64_t(int64_t, int64_t)>& taken) const {
-  if (store_ == nullptr) return {};
-  std::vector<int64_t> first, second;
-  for (const auto& [label, indices] : samples_of_labels(*store_)) {
-    const auto count = static_cast<int64_t>(indices.size());
-    const auto drawn =
-        permutation(count, seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(label)}));
-    const int64_t first_count = taken(label, count);
-    for (int64_t i = 0; i < count; ++i) {
-      (i < first_count ? first : second)
-          .push_back(indices[static_cast<size_t>(drawn[static_cast<size_t>(i)])]);
-    }
-  }
-  std::sort(first.begin(), first.end());
-  std::sort(second.begin(), second.end());
-  return {subset(std::move(first)), subset(std::move(second))};
 }
 
 }  // namespace lockstep::data

@@ -171,9 +171,6 @@ class Dataset {
   std::pair<Dataset, Dataset> split_fold(int64_t count, int64_t index, SplitOptions options = {}) const;
 
  private:
-  /// For each label, the first part takes as many samples as taken(label, number of its samples) returns.
-  std::pair<Dataset, Dataset> split_labels(int64_t seed,
-                                           const std::function<int64_t(int64_t, int64_t)>& taken) const;
   std::shared_ptr<const Datastore> store_;
 };
 

@@ -23,21 +23,18 @@ constexpr std::array<Spelling, 2> kSpellings{
 constexpr uint32_t kImagesMagic = 0x00000803;
 constexpr uint32_t kLabelsMagic = 0x00000801;
 
-Error corrupt(const ByteFile& file, const std::string& why) {
-  return {ErrorCode::corrupt_data, "cannot read \"" + file.name() + "\": " + why, "download the file again"};
-}
-
 template <size_t count>
 std::array<int64_t, count> read_header(ByteFile& file, uint32_t magic, const char* what) {
   std::array<uint8_t, 4 * (count + 1)> bytes{};
   const size_t have = file.read(bytes.data(), bytes.size());
   if (have < bytes.size())
-    throw corrupt(file, std::string(what) + " end at byte " + std::to_string(have) + ", inside their header");
+    throw damaged_file(file.name(),
+                       std::string(what) + " end at byte " + std::to_string(have) + ", inside their header");
   const auto number = [&](size_t i) {
     return uint32_t{bytes[4 * i]} << 24 | uint32_t{bytes[4 * i + 1]} << 16 | uint32_t{bytes[4 * i + 2]} << 8 |
            bytes[4 * i + 3];
   };
-  if (number(0) != magic) throw corrupt(file, "it does not contain " + std::string(what));
+  if (number(0) != magic) throw damaged_file(file.name(), "it does not contain " + std::string(what));
   std::array<int64_t, count> lengths{};
   for (size_t i = 0; i < count; ++i) lengths[i] = number(i + 1);
   return lengths;
@@ -45,15 +42,16 @@ std::array<int64_t, count> read_header(ByteFile& file, uint32_t magic, const cha
 
 std::vector<uint8_t> read_body(ByteFile& file, int64_t bytes, int64_t header_bytes) {
   const std::string promise = "its header promises " + with_commas(bytes) + " bytes";
-  if (bytes > file.most_bytes()) throw corrupt(file, promise + ", more than the file can contain");
+  if (bytes > file.most_bytes())
+    throw damaged_file(file.name(), promise + ", more than the file can contain");
   check_fits_memory(file.name(), bytes);
   std::vector<uint8_t> body(static_cast<size_t>(bytes));
   const size_t have = file.read(body.data(), body.size());
   if (have < body.size())
-    throw corrupt(file, promise + " after itself, but it ends at byte " +
-                            std::to_string(have + static_cast<size_t>(header_bytes)));
+    throw damaged_file(file.name(), promise + " after itself, but it ends at byte " +
+                                        std::to_string(have + static_cast<size_t>(header_bytes)));
   uint8_t more = 0;
-  if (file.read(&more, 1) != 0) throw corrupt(file, promise + ", but there are more");
+  if (file.read(&more, 1) != 0) throw damaged_file(file.name(), promise + ", but there are more");
   return body;
 }
 
@@ -66,7 +64,7 @@ Images read_images(const Files& files, const std::string& path) {
   try {
     check_size(images.size);
   } catch (const DecodeError& error) {
-    throw corrupt(file, std::string("an image ") + error.what());
+    throw damaged_file(file.name(), std::string("an image ") + error.what());
   }
   if (count == 0) throw Error(ErrorCode::invalid_option, "\"" + file.name() + "\" contains no images");
   images.pixels = read_body(file, count * height * width, 16);
@@ -77,8 +75,8 @@ std::vector<uint8_t> read_labels(const Files& files, const std::string& path, in
   ByteFile file(files, path);
   const auto [count] = read_header<1>(file, kLabelsMagic, "IDX labels");
   if (count != image_count)
-    throw corrupt(file, "it has " + with_commas(count) + " labels, but there are " +
-                            with_commas(image_count) + " images");
+    throw damaged_file(file.name(), "it has " + with_commas(count) + " labels, but there are " +
+                                        with_commas(image_count) + " images");
   return read_body(file, count, 8);
 }
 

@@ -78,6 +78,16 @@ TEST(StartProcess, AnEndThatOthersHaveWaitedForHasNoStatus) {
   EXPECT_FALSE(wait_for_end(process).status);
 }
 
+TEST(StartProcess, AWaitWithALimitLeavesTheProcess) {
+  const pid_t process = start_process(shell("exec sleep 600"));
+  EXPECT_FALSE(wait_for_end(process, {}, std::chrono::steady_clock::now() + std::chrono::milliseconds(30)));
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_FALSE(wait_for_end(process, stop.get_token()));
+  EXPECT_TRUE(signal_group(process, SIGKILL));
+  EXPECT_EQ(wait_for_end(process, {}).value().status.value(), SIGKILL);
+}
+
 TEST(StartProcess, SaysWhyAProgramCannotStart) {
   const Ended ended = run({.program = "no-such-program", .words = {"no-such-program"}});
   EXPECT_EQ(ended.said, "cannot start \"no-such-program\": No such file or directory\n");

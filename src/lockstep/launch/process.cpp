@@ -21,7 +21,8 @@ namespace lockstep::launch {
 namespace {
 
 constexpr int kCannotStart = 127;  // as a shell reports it
-constexpr std::chrono::milliseconds kWaitInterval{20};
+constexpr std::chrono::steady_clock::duration kFirstWait = std::chrono::milliseconds(1),
+                                              kLongestWait = std::chrono::milliseconds(20);
 constexpr mode_t kFileMode = 0666;  // less the user's mask
 
 // getenv finds the first of two variables with one name, but a program may read both.
@@ -156,14 +157,17 @@ End wait_for_end(pid_t process) {
   return ended == process ? End{status} : End{};
 }
 
-std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop) {
+std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop,
+                                std::chrono::steady_clock::time_point until) {
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
-  while (true) {
+  // Short at first, because a process whose pipes are closed ends within a moment.
+  for (std::chrono::steady_clock::duration pause = kFirstWait;; pause = std::min(2 * pause, kLongestWait)) {
     if (const auto end = try_wait_for_end(process)) return end;
-    if (stop.stop_requested()) return std::nullopt;
-    never.wait_for(lock, stop, kWaitInterval, [] { return false; });
+    const auto left = until - std::chrono::steady_clock::now();
+    if (stop.stop_requested() || left.count() <= 0) return std::nullopt;
+    never.wait_for(lock, stop, std::min(pause, left), [] { return false; });
   }
 }
 

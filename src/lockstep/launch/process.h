@@ -1,6 +1,7 @@
 // Starts processes: their environment, descriptors, process group and lifetime.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -74,8 +75,10 @@ std::optional<End> try_wait_for_end(pid_t process);
 /// Waits without a limit.
 End wait_for_end(pid_t process);
 
-/// Nothing if a stop was requested before the end; the process goes on then.
-std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop);
+/// Nothing if a stop was requested, or `until` has come, before the end; the process goes on then.
+std::optional<End> wait_for_end(
+    pid_t process, const std::stop_token& stop,
+    std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
 
 /// Sends a signal to a process of start_process and to all that it has started and that stayed in its group.
 /// False if the group has no process, or does not exist yet.

@@ -22,9 +22,9 @@
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/surroundings.h"
+#include "lockstep/pool/internal/job_program.h"
 #include "lockstep/pool/internal/job_there.h"
 #include "lockstep/pool/internal/process.h"
-#include "lockstep/pool/session.h"
 
 namespace lockstep::pool {
 namespace {

@@ -73,25 +73,9 @@ class BatchJob : public AnyBatchJob {
   }
 };
 
-/// Begins the words with which a job starts its program again.
-inline constexpr const char* kJobArgument = "--lockstep-job";
-inline constexpr const char* kRunnerArgument = "--lockstep-queue-runner";
-
 /// Submits the task of this name. The program's main must be `run`, with the task in its list. On a cluster
 /// its machines must have the same build of the program at the same path, and the folder of the jobs. Behind
 /// a login node `lockstep batch` submits it.
 AnyBatchJob submit_task(const std::string& task, const Packet& input, const BatchOptions& options);
-
-class Session;
-/// Throws invalid_option if this process is a rank of a job (its words begin with kJobArgument) that another
-/// build of the program has submitted.
-void check_job_build(const std::vector<std::string>& words);
-
-/// The part of a program that was started by kJobArgument: runs the task on all workers of its job, and
-/// writes rank 0's result. Returns the exit status.
-int run_job_task(Session& session, const TaskTable& tasks);
-
-/// The part of a program that was started by kRunnerArgument.
-void run_job_runner(const std::string& root);
 
 }  // namespace lockstep::pool

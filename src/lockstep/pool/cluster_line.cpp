@@ -238,9 +238,11 @@ class ClusterLine::Thread {
           {head_->reading(), static_cast<short>(head_->has_to_send() ? POLLIN | POLLOUT : POLLIN), 0});
       const int in = head_takes() ? POLLIN : 0;
       for (const Lane& lane : lanes_) {
-        if (lane.worker)
-          waits.push_back({lane.worker->reading(),
-                           static_cast<short>(lane.worker->has_to_send() ? in | POLLOUT : in), 0});
+        // A socket that has hung up wakes poll() even if nothing is asked of it, and is not read until the
+        // head takes more.
+        const int events = lane.worker && lane.worker->has_to_send() ? in | POLLOUT : in;
+        if (lane.worker && events != 0)
+          waits.push_back({lane.worker->reading(), static_cast<short>(events), 0});
         if (lane.errors && lane.errors->has_to_send()) waits.push_back({lane.errors->writing(), POLLOUT, 0});
       }
     }

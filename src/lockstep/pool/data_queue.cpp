@@ -15,21 +15,25 @@ AnyDataQueue::AnyDataQueue(DataQueueOptions options, std::function<void(const Pa
 QueueCore::QueueCore(int64_t capacity, std::function<void(const Packet&)> handle)
     : capacity_(capacity),
       handle_(std::make_shared<const std::function<void(const Packet&)>>(std::move(handle))),
-      thread_([this] { serve(); }) {}
+      thread_([items = items_] { serve(*items); }) {}
 
 QueueCore::~QueueCore() {
   {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    changed_.notify_all();
+    const std::lock_guard lock(items_->mutex);
+    items_->closed = true;
+    items_->changed.notify_all();
   }
-  thread_.join();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 void QueueCore::push(std::function<void()> item) {
-  const std::lock_guard lock(mutex_);
-  items_.push_back(std::move(item));
-  changed_.notify_all();
+  const std::lock_guard lock(items_->mutex);
+  items_->waiting.push_back(std::move(item));
+  items_->changed.notify_all();
 }
 
 void QueueCore::put(std::shared_ptr<QueueUse> use, Packet packet, std::function<void()> handled) {
@@ -54,13 +58,13 @@ void check_is_not_handler(std::thread::id handler) {
       "start the call with another queue or with none, or wait for it outside of the handler");
 }
 
-void QueueCore::serve() {
+void QueueCore::serve(Items& items) {
   while (true) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    if (items_.empty()) return;
-    const auto item = std::move(items_.front());
-    items_.pop_front();
+    std::unique_lock lock(items.mutex);
+    items.changed.wait(lock, [&] { return items.closed || !items.waiting.empty(); });
+    if (items.waiting.empty()) return;
+    const auto item = std::move(items.waiting.front());
+    items.waiting.pop_front();
     lock.unlock();
     item();
   }

@@ -1,7 +1,6 @@
 #include "lockstep/pool/internal/dispatcher.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "lockstep/pool/internal/channel.h"
 
@@ -12,22 +11,6 @@ Error pool_is_closed() { return {ErrorCode::cancelled, "the pool was closed"}; }
 Error call_was_cancelled() { return {ErrorCode::cancelled, "the call was cancelled"}; }
 
 }  // namespace
-
-QueueDrops::QueueDrops() : queues_(std::make_shared<Queues>(std::numeric_limits<size_t>::max())) {
-  thread_ = std::thread([queues = queues_] {
-    while (queues->pop()) {
-    }
-  });
-}
-
-QueueDrops::~QueueDrops() {
-  queues_->close();
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();
-  } else {
-    thread_.join();
-  }
-}
 
 Dispatcher::~Dispatcher() { close(); }
 

@@ -316,6 +316,40 @@ TEST_P(AnyPool, AHandlerCannotWaitForACallOfItsOwnQueue) {
   EXPECT_THAT(refusals, testing::Each(HasSubstr("cannot wait for a call of its own queue")));
 }
 
+TEST_P(AnyPool, AHandlerMayHoldTheLastUseOfItsQueue) {
+  const Pool one = pool(1);
+  std::atomic<bool> has_copy = false, is_dropped = false;
+  std::optional<DataQueue<Note>> queue;
+  queue.emplace([&](const Note&) {
+    const auto own = *queue;
+    has_copy = true;
+    while (!is_dropped || own.core().use_count() > 1) std::this_thread::sleep_for(1ms);
+  });
+  const auto call = one.parfeval(talk_task, {.value = 1}, {.queue = *queue});
+  while (!has_copy) std::this_thread::sleep_for(1ms);
+  queue.reset();
+  is_dropped = true;
+  ASSERT_TRUE(call.wait(30s));
+  EXPECT_EQ(call.state(), FutureState::finished);
+}
+
+TEST_P(AnyPool, AHandlerMayHoldTheLastUseOfItsPool) {
+  std::optional<Pool> one = pool(1);
+  std::atomic<bool> has_copy = false, is_closed = false;
+  // Nobody but the call has the queue.
+  const auto call = one->parfeval(talk_task, {.value = 1}, {.queue = DataQueue<Note>([&](const Note&) {
+                                                              const Pool own = *one;
+                                                              has_copy = true;
+                                                              while (!is_closed)
+                                                                std::this_thread::sleep_for(1ms);
+                                                            })});
+  while (!has_copy) std::this_thread::sleep_for(1ms);
+  session_for(GetParam()).close_pool();
+  one.reset();
+  is_closed = true;
+  EXPECT_TRUE(call.wait(30s));
+}
+
 // Repeated, because a value is late only if it is sent just when the call fails.
 TEST_P(AnyPool, NothingIsHandledAfterItsCallHasFailed) {
   const Pool two = pool(2);

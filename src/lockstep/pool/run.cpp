@@ -12,6 +12,7 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/jobs/attempt_error.h"
+#include "lockstep/pool/internal/job_program.h"
 #include "lockstep/pool/internal/launched_ranks.h"
 #include "lockstep/pool/internal/pool_head.h"
 #include "lockstep/pool/internal/pool_member.h"

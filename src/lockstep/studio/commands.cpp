@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kMostOutput = 64 << 10;                    // the end is shown
 constexpr auto kStopPause = std::chrono::milliseconds(100);  // between looks at a stop
+constexpr size_t kMostEnded = 100;                           // commands; each has a file
 constexpr size_t kMostMebibytes = 16;
 constexpr size_t kMostRead = kMostMebibytes << 20;
 
@@ -66,7 +67,8 @@ int64_t Commands::start(const std::vector<std::string>& words) {
   Command command{.words = words,
                   .started = now_seconds(),
                   .output = folder_ / (std::to_string(number) + ".txt"),
-                  .status = {}};
+                  .status = {},
+                  .looked = ++looks_};
   command.process =
       launch::start_detached({.program = program_.string(), .words = argv_of(words)}, command.output);
   commands_.emplace(number, std::move(command));
@@ -83,6 +85,21 @@ void Commands::look() {
     command.status = end->status ? launch::exit_status(*end->status) : 0;
     events_.publish("command", {{"number", number}});
   }
+  drop_old();
+}
+
+// With the lock.
+void Commands::drop_old() {
+  std::map<int64_t, int64_t> ended;  // the numbers, by when they were asked about
+  for (const auto& [number, command] : commands_) {
+    if (command.status) ended.emplace(command.looked, number);
+  }
+  for (; ended.size() > kMostEnded; ended.erase(ended.begin())) {
+    const auto oldest = commands_.find(ended.begin()->second);
+    std::error_code code;
+    std::filesystem::remove(oldest->second.output, code);
+    commands_.erase(oldest);
+  }
 }
 
 Json Commands::about(int64_t number, const Command& command) const {
@@ -96,6 +113,7 @@ Json Commands::about(int64_t number) {
   const std::lock_guard lock(mutex_);
   const auto found = commands_.find(number);
   if (found == commands_.end()) throw Error(ErrorCode::not_found, "there is no such command");
+  found->second.looked = ++looks_;
   Json json = about(number, found->second);
   json["output"] = end_of_file(found->second.output);
   return json;
@@ -125,6 +143,12 @@ Said Commands::said_by(const std::vector<std::string>& words, std::chrono::secon
   const auto until = std::chrono::steady_clock::now() + limit;
   bool output_is_open = true;
   bool errors_are_open = true;
+  const auto give_up = [&] {
+    launch::kill_group(process);
+    if (stop_.stop_requested()) throw Error(ErrorCode::cancelled, "studio ends");
+    throw Error(ErrorCode::timeout, "lockstep " + words.front() + " took more than " +
+                                        std::to_string(limit.count()) + " seconds");
+  };
   const auto take_output = [&](std::string_view piece) {
     if (long_output == LongOutput::only_end && text.size() > 2 * kMostRead)
       text.erase(0, text.size() - kMostRead);
@@ -138,15 +162,7 @@ Said Commands::said_by(const std::vector<std::string>& words, std::chrono::secon
                        {errors_are_open ? errors.reading.get() : -1, POLLIN, 0}};
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) {
-      launch::kill_group(process);
-      throw Error(ErrorCode::timeout, "lockstep " + words.front() + " took more than " +
-                                          std::to_string(limit.count()) + " seconds");
-    }
-    if (is_stopped_) {
-      launch::kill_group(process);
-      throw Error(ErrorCode::cancelled, "studio ends");
-    }
+    if (left.count() <= 0 || stop_.stop_requested()) give_up();
     ::poll(wanted, 2, static_cast<int>(std::min(left, kStopPause).count()));
     if (output_is_open) output_is_open = launch::read_available(output.reading.get(), take_output);
     if (errors_are_open) errors_are_open = launch::read_available(errors.reading.get(), take_error);
@@ -158,10 +174,12 @@ Said Commands::said_by(const std::vector<std::string>& words, std::chrono::secon
                   "start it in a terminal: " + join(argv_of(words), " "));
     }
   }
-  const launch::End end = launch::wait_for_end(process);
-  if (end.status && launch::exit_status(*end.status) != 0)
+  // A command may go on after it has closed its outputs.
+  const auto end = launch::wait_for_end(process, stop_.get_token(), until);
+  if (!end) give_up();
+  if (end->status && launch::exit_status(*end->status) != 0)
     throw Error(ErrorCode::invalid_option,
-                complaint.empty() ? launch::text_of_status(*end.status) : complaint);
+                complaint.empty() ? launch::text_of_status(*end->status) : complaint);
   return {std::move(text), std::move(complaint)};
 }
 

@@ -1,13 +1,13 @@
 // Work that pages start: commands of this program, each a process that outlives the server.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -55,12 +55,13 @@ class Commands {
 
   /// From now on output_of ends its processes and throws cancelled, also where it waits. What start() has
   /// started goes on.
-  void stop_answers() { is_stopped_ = true; }
+  void stop_answers() { stop_.request_stop(); }
 
   /// {"number", "words", "started", "status", "output"}: status is absent while it runs; the output's end.
-  /// Throws not_found.
+  /// Throws not_found, also for one that ended long ago: of those that have ended, the 100 are kept that
+  /// were asked about last.
   Json about(int64_t number);
-  /// Of all, without their outputs.
+  /// Of all that are kept, without their outputs.
   Json list();
   /// Notices what has ended.
   void look();
@@ -72,8 +73,10 @@ class Commands {
     pid_t process = 0;
     std::filesystem::path output;
     std::optional<int> status;
+    int64_t looked = 0;  // greater: asked about later
   };
   Json about(int64_t number, const Command& command) const;
+  void drop_old();
 
   std::filesystem::path program_;
   EventStream& events_;
@@ -81,7 +84,8 @@ class Commands {
   std::mutex mutex_;
   std::map<int64_t, Command> commands_;
   int64_t next_ = 1;
-  std::atomic<bool> is_stopped_ = false;
+  int64_t looks_ = 0;
+  std::stop_source stop_;
 };
 
 }  // namespace lockstep::studio

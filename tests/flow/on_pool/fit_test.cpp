@@ -9,6 +9,7 @@
 
 #include "lockstep/data/image_share.h"
 #include "lockstep/data/sources.h"
+#include "lockstep/record/status_file.h"
 #include "lockstep/train/tasks/trial_progress.h"
 
 #include "tasks.h"
@@ -233,6 +234,22 @@ TEST_F(FitOnPool, CancelStopsTheTraining) {
     EXPECT_EQ(future.state(), pool::FutureState::cancelled);
     EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(endless.output) / "options.json"))
         << "what was saved stays";
+  }
+}
+
+TEST_F(FitOnPool, ACancelledGroupLeavesAStoppedRun) {
+  for (const auto kind : {pool::PoolKind::threads, pool::PoolKind::processes}) {
+    Trial endless = trial(std::string("cancelled-") + enum_names(kind)[static_cast<size_t>(kind)]);
+    endless.epochs = 1'000'000;
+    const auto future = open(kind, 2).parfeval(train_task, endless, {.workers = 2});
+    const auto has_begun = [&] {
+      const auto status = record::read_status(endless.output);
+      return status && status->step > 2;
+    };
+    while (!has_begun() && !future.done()) std::this_thread::sleep_for(5ms);
+    future.cancel();
+    ASSERT_TRUE(future.wait(20s));
+    EXPECT_EQ(record::read_status(endless.output)->state, record::RunState::stopped);
   }
 }
 

@@ -28,6 +28,10 @@ bool is_folder(const std::string& where) {
 
 }  // namespace
 
+Error damaged_file(const std::string& shown, const std::string& why) {
+  return {ErrorCode::corrupt_data, "cannot read \"" + shown + "\": " + why, "download the file again"};
+}
+
 bool is_hidden(std::string_view name) {
   return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX";
 }

@@ -10,11 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/io/byte_store.h"
 
 namespace lockstep::data {
 
 struct SourceKind;
+
+/// corrupt_data for a file that was downloaded: `cannot read "shown": why`.
+Error damaged_file(const std::string& shown, const std::string& why);
 
 /// Whether a name is not the user's data: it begins with a dot, or it is a file that systems leave in
 /// folders.

@@ -9,30 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <vector>
 
-#include "lockstep/base/bounded_queue.h"
 #include "lockstep/pool/internal/call_record.h"
 #include "lockstep/pool/internal/crew.h"
 #include "lockstep/pool/internal/queue_core.h"
+#include "lockstep/pool/internal/queue_drops.h"
 
 namespace lockstep::pool {
-
-/// Releases queues on a thread of its own: releasing the last use of a queue waits for its handler, and that
-/// must not keep a worker from its work.
-class QueueDrops {
- public:
-  QueueDrops();
-  ~QueueDrops();
-  void take(std::shared_ptr<QueueCore> queue) { queues_->push(std::move(queue)); }
-
- private:
-  using Queues = BoundedQueue<std::shared_ptr<QueueCore>>;
-  /// Shared with the thread, because a handler may hold the last use of the pool.
-  const std::shared_ptr<Queues> queues_;
-  std::thread thread_;
-};
 
 /// Any thread may call any member.
 class Dispatcher : public CrewListener, public std::enable_shared_from_this<Dispatcher> {

@@ -25,8 +25,8 @@ class QueueCore {
   QueueCore(int64_t capacity, std::function<void(const Packet&)> handle);
   QueueCore(const QueueCore&) = delete;
   QueueCore& operator=(const QueueCore&) = delete;
-  /// Handles the remaining values, then ends. Never called on the queue's own thread: what runs there holds
-  /// no use of the queue.
+  /// Waits until the remaining values are handled. On the queue's own thread, where a handler has released
+  /// the last use, it returns at once, and the values are handled after it.
   ~QueueCore();
 
   int64_t capacity() const { return capacity_; }
@@ -38,15 +38,19 @@ class QueueCore {
   void after(std::function<void()> then);
 
  private:
-  void serve();
+  /// Shared with the thread, because a handler may hold the last use of the queue.
+  struct Items {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> waiting;
+    bool closed = false;
+  };
+  static void serve(Items& items);
   void push(std::function<void()> item);
 
   const int64_t capacity_;
   const std::shared_ptr<const std::function<void(const Packet&)>> handle_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> items_;
-  bool closed_ = false;
+  const std::shared_ptr<Items> items_ = std::make_shared<Items>();
   std::thread thread_;
 };
 

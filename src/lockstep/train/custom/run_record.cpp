@@ -1,11 +1,9 @@
 #include "lockstep/train/custom/run_record.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <optional>
-#include <thread>
 
 #include <torch/nn/module.h>
 
@@ -26,6 +24,7 @@
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/loop/run_reports.h"
 #include "lockstep/train/loop/wishes.h"
+#include "lockstep/train/options/on_worker.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/run/run_log.h"
 #include "lockstep/train/run/run_result.h"
@@ -67,15 +66,6 @@ RunRecord::Position position_of(const Json& json) {
     throw Error(ErrorCode::corrupt_data, "the checkpoint is not one of a custom loop",
                 "name another --output, or continue the run with the program that began it");
   }
-}
-
-// A collective may end before the word of the cancellation is here, because another rank has heard it first.
-bool is_cancelled(const pool::Worker& worker) {
-  constexpr std::chrono::seconds kMost{2};
-  const auto until = std::chrono::steady_clock::now() + kMost;
-  while (!worker.stop_token().stop_requested() && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return worker.is_cancelled();
 }
 
 }  // namespace
@@ -374,7 +364,7 @@ void record_run(pool::Worker& worker, const BuiltModel& model, LearnableUpdater*
     } catch (const Error& error) {
       // A task that is cancelled is thrown out of its loop by any exchange. The same error without a
       // cancellation is another rank's failure.
-      if (error.code() != ErrorCode::cancelled || !is_cancelled(worker)) throw;
+      if (error.code() != ErrorCode::cancelled || !was_cancelled(worker)) throw;
       cancellation = std::current_exception();
       state.is_thrown_out = true;
       state.reason = EndReason::stopped;

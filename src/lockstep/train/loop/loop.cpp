@@ -237,7 +237,7 @@ bool Training::compute_or_give_up(Worker& worker, ShardUnit& unit, const StepWor
   } catch (...) {
     if (step_groups_.given_up()) return false;
     const Error error = device::error_of(std::current_exception());
-    if (error.code() != ErrorCode::out_of_memory) throw;
+    if (error.code() != ErrorCode::out_of_memory) errors_.rethrow_from(unit.shards);
     if (!errors_.may_split(unit.shards.front().count))
       throw errors_.out_of_memory(error, unit.shards, work.batch.shard_count);
     end_.run_out_of_memory();

@@ -63,4 +63,25 @@ Error StepErrors::out_of_memory(const Error& error, std::span<const data::Shard>
   return whole;
 }
 
+void StepErrors::rethrow_from(std::span<const data::Shard> shards) {
+  const std::string step = "step " + std::to_string(state_.step + 1),
+                    part = std::string(names_.part) + " " + std::to_string(shards.front().index);
+  try {
+    throw;
+  } catch (Error& error) {
+    // A cancelled worker was interrupted, wherever it was.
+    if (error.code() != ErrorCode::cancelled) error.add_context("in " + step + ", in " + part);
+    throw;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (failed_in_.empty()) failed_in_ = step + ", " + part;
+    throw;
+  }
+}
+
+std::string StepErrors::failed_in() const {
+  const std::lock_guard lock(mutex_);
+  return failed_in_;
+}
+
 }  // namespace lockstep::train

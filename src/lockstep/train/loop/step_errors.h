@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -33,10 +35,19 @@ class StepErrors {
   [[nodiscard]] Error out_of_memory(const Error& error, std::span<const data::Shard> shards,
                                     int64_t shard_count) const;
 
+  /// Throws the exception that is being handled, which a worker met in these shards. An Error gets the step
+  /// and the shard as context. Any other exception stays as it is, because the program may catch its own; of
+  /// these, failed_in() has the place of the first.
+  [[noreturn]] void rethrow_from(std::span<const data::Shard> shards);
+  /// "step 13, shard 4"; empty if there was none.
+  std::string failed_in() const;
+
  private:
   const Plan& plan_;
   const RunState& state_;
   PartNames names_;
+  mutable std::mutex mutex_;
+  std::string failed_in_;
 };
 
 }  // namespace lockstep::train

@@ -67,6 +67,8 @@ class Training {
   const std::vector<int64_t>& new_loads() const { return rank_balance_.better_loads(); }
   const TimedSteps& timed() const { return reports_.timed(); }
   int64_t skipped_checkpoints() const { return saver_.skipped_checkpoints(); }
+  /// Where run() has thrown an exception that is no Error (StepErrors::failed_in).
+  std::string failed_in() const { return errors_.failed_in(); }
   /// A copy for a checkpoint.
   Snapshot snapshot() { return saver_.snapshot(); }
 

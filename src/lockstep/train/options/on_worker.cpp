@@ -1,6 +1,7 @@
 #include "lockstep/train/options/on_worker.h"
 
 #include <algorithm>
+#include <thread>
 
 #include <ATen/Functions.h>
 
@@ -61,6 +62,14 @@ Options with_gpus(Options options, const std::vector<int64_t>& gpus) {
   const bool shared = options.devices.size() < gpus.size() && gpus.size() % options.devices.size() == 0;
   if (options.workers == 0 && shared) options.workers = static_cast<int64_t>(gpus.size());
   return options;
+}
+
+bool was_cancelled(const pool::Worker& worker) {
+  constexpr std::chrono::seconds kMost{2};
+  const auto until = std::chrono::steady_clock::now() + kMost;
+  while (!worker.stop_token().stop_requested() && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return worker.is_cancelled();
 }
 
 namespace on_worker_detail {

@@ -49,6 +49,10 @@ class EitherStop {
   std::stop_callback<Request> second_;
 };
 
+/// Whether the task of this worker was cancelled, after an exchange has thrown cancelled; otherwise another
+/// rank has failed. Waits up to 2 s for the word, because another rank may have heard it first.
+bool was_cancelled(const pool::Worker& worker);
+
 namespace on_worker_detail {
 
 /// Passes results from rank 0 to the other ranks of its group, which are threads of this process. Any thread

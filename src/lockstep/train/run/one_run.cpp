@@ -75,7 +75,7 @@ class Run {
       return train();
     } catch (...) {
       watch.reset();
-      log_.fail(device::error_of(std::current_exception()), comm_.rank());
+      end_by_error(log_, device::error_of(std::current_exception()), comm_.rank(), failed_in_);
       throw;
     }
   }
@@ -297,7 +297,7 @@ class Run {
 
   // If a rank is lost, the user of the command line is told how to continue. A run that has begun keeps its
   // files and its --on-bad-sample.
-  EndReason run_with_hint(Training& training) const {
+  EndReason run_with_hint(Training& training) {
     try {
       return training.run();
     } catch (const data::BadImage& error) {
@@ -312,6 +312,9 @@ class Run {
       throw Error(error.code(), error.message(),
                   "start all ranks again with --output " + shell_word(paths_.folder.string()) +
                       " --resume: the run continues from its last checkpoint");
+    } catch (...) {
+      failed_in_ = training.failed_in();
+      throw;
     }
   }
 
@@ -325,8 +328,7 @@ class Run {
     state.test_loss = test.loss;
   }
 
-  // The weights are written first: after a kill between the two, a resume repeats the end, with the same
-  // bits.
+  // The weights are written first: after a kill between the two, a resume repeats the end with the same bits.
   void save_end(Training& training, EndReason reason) const {
     wishes_->check();
     Snapshot end = training.snapshot();
@@ -360,7 +362,8 @@ class Run {
     recorded.started = began_;
     record::write_result(paths_.folder, recorded);
     const bool stopped = result.reason == EndReason::stopped;
-    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended, reason_of_end(result.reason, *wishes_, request_.console));
+    log_.finish(stopped ? record::RunState::stopped : record::RunState::ended,
+                reason_of_end(result.reason, *wishes_, request_.console));
   }
 
   const double began_ = now_seconds();
@@ -374,6 +377,7 @@ class Run {
   const std::shared_ptr<KeptFeatures> kept_features_ = std::make_shared<KeptFeatures>();
   std::optional<Standing> moved_;  // where the run stood when its shards were dealt again; rank 0's
   bool has_begun_again_ = false;
+  std::string failed_in_;  // for the log, of an exception that is no Error
   TimedSteps timed_;
   std::string warning_;  // for the user, of a checkpoint from another machine
   RunLog log_;

@@ -1,6 +1,9 @@
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,12 +13,14 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/data/images_in_memory.h"
 #include "lockstep/nn/module.h"
+#include "lockstep/record/status_file.h"
 #include "lockstep/train/run/fit.h"
 
 namespace lockstep::train {
 namespace {
 
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 struct OwnNetImpl : torch::nn::Module {
   OwnNetImpl(const nn::NetworkInput& input, bool is_registered, int64_t width = 8) {
@@ -27,6 +32,27 @@ struct OwnNetImpl : torch::nn::Module {
   torch::nn::Linear hidden{nullptr}, out{nullptr};
 };
 TORCH_MODULE(OwnNet);
+
+struct WatchedNetImpl : OwnNetImpl {
+  WatchedNetImpl(const nn::NetworkInput& input, std::function<void()> before)
+      : OwnNetImpl(input, true), before_forward(std::move(before)) {}
+  at::Tensor forward(const at::Tensor& images) {
+    before_forward();
+    return OwnNetImpl::forward(images);
+  }
+  std::function<void()> before_forward;
+};
+TORCH_MODULE(WatchedNet);
+
+// Fails long after the first step.
+nn::Network failing(const std::function<void()>& fail) {
+  const auto calls = std::make_shared<std::atomic<int>>(0);
+  return nn::network("failing", [=](const nn::NetworkInput& input) {
+    return WatchedNet(input, [=] {
+      if (++*calls > 200) fail();
+    });
+  });
+}
 
 // 40 images of 4x4, dark and light ones in turn.
 data::Dataset dark_and_light() {
@@ -72,6 +98,24 @@ TEST_F(OwnModule, LearnsImagesOfTheProgramWithAnyNumberOfWorkers) {
   const Result one = train(network, 1, "one"), three = train(network, 3, "three");
   EXPECT_EQ(one.accuracy, 1);
   EXPECT_EQ(read_file(one.weights, 1 << 20), read_file(three.weights, 1 << 20));
+}
+
+TEST_F(OwnModule, AnExceptionOfTheProgramKeepsItsTypeAndItsRunNamesTheStep) {
+  const auto network = failing([] { throw std::domain_error("the camera is gone"); });
+  EXPECT_THROW(train(network, 1, "failed"), std::domain_error);
+  const auto status = record::read_status(temporary_.path() / "failed");
+  EXPECT_EQ(status->state, record::RunState::failed);
+  EXPECT_THAT(status->reason, MatchesRegex("step [0-9]+, shard [0-9]+: .*the camera is gone.*"));
+}
+
+TEST_F(OwnModule, AnErrorInALaterStepNamesTheStep) {
+  try {
+    train(failing([] { throw Error(ErrorCode::io, "the camera is gone"); }), 1, "failed");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the camera is gone");
+    EXPECT_THAT(error.context(), testing::Contains(MatchesRegex("in step [0-9]+, in shard [0-9]+")));
+  }
 }
 
 TEST_F(OwnModule, ThatForgetsToRegisterALayerLeavesNoRunFolder) {

@@ -3,6 +3,7 @@
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/train/options/on_worker.h"
 #include "lockstep/view/views.h"
 
 namespace lockstep::train {
@@ -100,6 +101,22 @@ void RunLog::fail(const Error& error, int64_t rank) noexcept {
   } catch (...) {  // NOLINT: see run_log.h
   }
   status_->set_state(record::RunState::failed, first_line(error.message()), error.hint());
+}
+
+// A task that is cancelled is thrown out of its step by any exchange. No checkpoint is made of such a step:
+// its weights may be half updated, and other ranks have parts of the optimizer's state.
+void end_by_error(RunLog& log, const Error& error, int64_t rank, const std::string& failed_in) noexcept {
+  const pool::Worker* worker = pool::Worker::current();
+  try {
+    if (error.code() == ErrorCode::cancelled && worker != nullptr && was_cancelled(*worker)) {
+      log.message("cancelled inside a step; a resume begins at the last checkpoint", "warning");
+      return log.finish(record::RunState::stopped, "its program cancelled it");
+    }
+    if (!failed_in.empty())
+      return log.fail({error.code(), failed_in + ": " + error.message(), error.hint()}, rank);
+  } catch (...) {  // NOLINT: fail() writes what can be written
+  }
+  log.fail(error, rank);
 }
 
 }  // namespace lockstep::train

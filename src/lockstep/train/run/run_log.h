@@ -69,4 +69,9 @@ class RunLog {
   std::unique_ptr<record::StatusWriter> status_;
 };
 
+/// Ends the log of a run that has thrown `error`: as stopped if the task that made it was cancelled, else as
+/// failed. The caller handles the exception.
+///   failed_in  where it was thrown, if its context does not say so: "step 13, shard 4"
+void end_by_error(RunLog& log, const Error& error, int64_t rank, const std::string& failed_in) noexcept;
+
 }  // namespace lockstep::train
