@@ -6,8 +6,8 @@ namespace lockstep::pool {
 
 QueueDrops::QueueDrops() {
   thread_ = std::thread([held = held_] {
-    while (auto queue = held->queues.pop()) {
-      const std::thread::id handler = (*queue)->thread();
+    while (std::shared_ptr<QueueCore> queue = held->queues.pop().value_or(nullptr)) {
+      const std::thread::id handler = queue->thread();
       queue.reset();
       const std::lock_guard lock(held->mutex);
       held->handlers.erase(held->handlers.find(handler));
