@@ -52,11 +52,12 @@ constexpr auto train_task = task<train_once>("train_once");  // another process 
 
 int client(Session& session) {
   const std::vector<std::string>& arguments = session.arguments();
-  const bool processes = arguments.size() == 2 && arguments.back() == "processes";
-  if (arguments.size() != 1 && !processes)
+  const std::string where = arguments.size() == 2 ? arguments.back() : "threads";
+  const bool processes = where == "processes";
+  if (arguments.empty() || arguments.size() > 2 || (where != "threads" && !processes))
     throw Error(ErrorCode::invalid_option,
-                "the arguments are not a folder of images, or this and the word processes",
-                "usage: sweep_parfor FOLDER [processes]");
+                "the arguments are not a folder of images, or this and the word threads or processes",
+                "usage: sweep_parfor FOLDER [threads|processes]");
   const Pool pool = session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads});
 
   std::vector<Trial> trials;

@@ -54,11 +54,12 @@ std::string text_of(const sweep::Assignment& parameters) {
 
 int client(Session& session) {
   const std::vector<std::string>& arguments = session.arguments();
-  const bool processes = arguments.size() == 2 && arguments.back() == "processes";
-  if (arguments.size() != 1 && !processes)
+  const std::string where = arguments.size() == 2 ? arguments.back() : "threads";
+  const bool processes = where == "processes";
+  if (arguments.empty() || arguments.size() > 2 || (where != "threads" && !processes))
     throw Error(ErrorCode::invalid_option,
-                "the arguments are not a folder of images, or this and the word processes",
-                "usage: sweep_run FOLDER [processes]");
+                "the arguments are not a folder of images, or this and the word threads or processes",
+                "usage: sweep_run FOLDER [threads|processes]");
   // Throws for a folder without images. In a search, a trial that fails is a result, and the next one begins.
   data::open_source(arguments.front());
   session.open_pool({.kind = processes ? PoolKind::processes : PoolKind::threads});

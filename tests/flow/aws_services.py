@@ -27,7 +27,8 @@ CACHE = pathlib.Path(os.environ.get("LOCKSTEP_CLOUD_CACHE", pathlib.Path.home() 
 AWS_PYTHON = CACHE / "cloud-aws/bin/python"
 PEERS_PYTHON = CACHE / "cloud-peers/bin/python"
 # Planted: a test looks for them in everything that is written.
-KEY_ID, SECRET = "AKIAPLANTEDKEYID0000", "plantedSecretplantedSecretplantedSecret0"
+# Of this program alone: another test may pass its own in a command's words, and processes are looked at here.
+KEY_ID, SECRET = f"AKIAPLANTED{os.getpid():09}", f"plantedSecretplantedSecret{os.getpid():014}"
 SUBNET = "subnet-0123456789abcdef0"
 
 PCLUSTER = r'''#!{python}

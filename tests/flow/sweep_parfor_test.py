@@ -34,7 +34,7 @@ def main():
             tables.append([line.split()[:2] for line in printed.splitlines()[1:-1]])
         refused = subprocess.run([program, folder / "digits", "proceses"], check=False, capture_output=True, text=True,
                                  timeout=runs.SECONDS_PER_RUN)
-        if refused.returncode != 2 or "usage: sweep_parfor FOLDER [processes]" not in refused.stderr:
+        if refused.returncode != 2 or "usage: sweep_parfor FOLDER [threads|processes]" not in refused.stderr:
             sys.exit(f"a word that it does not know is not refused: {refused.stderr}")
         if tables[0] != tables[1] or [float(row[0]) for row in tables[0]] != [0.0005, 0.005, 0.02, 0.05]:
             sys.exit(f"threads and processes do not give the same table in the order of rates: {tables}")

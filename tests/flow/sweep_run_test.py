@@ -33,7 +33,7 @@ def main():
             tables.append(done.stdout)
         refused = subprocess.run([program, folder / "digits", "proceses"], check=False, capture_output=True, text=True,
                                  timeout=runs.SECONDS_PER_RUN)
-        if refused.returncode != 2 or "usage: sweep_run FOLDER [processes]" not in refused.stderr:
+        if refused.returncode != 2 or "usage: sweep_run FOLDER [threads|processes]" not in refused.stderr:
             sys.exit(f"a word that it does not know is not refused: {refused.stderr}")
         missing = subprocess.run([program, folder / "missing"], check=False, capture_output=True, text=True,
                                  timeout=runs.SECONDS_PER_RUN)

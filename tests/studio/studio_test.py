@@ -64,6 +64,20 @@ class StudioPages(browser.Studio, unittest.TestCase):
         ticks = self.page.evaluate("import('/plot.js').then(plot => [plot.ticks(39, 41, 4, 1), plot.ticks(39, 41, 4)])")
         self.assertEqual(ticks, [[39, 40, 41], [39, 39.5, 40, 40.5, 41]])
 
+    def test_a_folder_is_trained_from_the_list_of_runs(self):
+        self.browser.show(self.server, "/runs", "button:text-is('New training…')")
+        self.page.click("button:text-is('New training…')")
+        self.page.fill("#train-data", str(self.digits))
+        self.page.fill("#train-network", "lenet")
+        self.page.fill("#train-max-epochs", "1")
+        self.page.click("dialog button:text-is('Show the plan')")
+        self.page.wait_for_selector("dialog .plan >> text=lenet")
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.click("dialog button:text-is('Train')")
+        self.page.wait_for_selector("h1:has-text('digits-001')", timeout=60_000)
+        self.page.wait_for_selector("text=Ended", timeout=60_000)
+        self.assertTrue((self.root / "digits-001/model.safetensors").exists())
+
     def test_a_request_without_the_token_gets_401(self):
         known = set(re.findall(r'"(/api/[a-z-]+)"', (SOURCES / "routes.cpp").read_text(encoding="utf-8")))
         self.assertGreater(len(known), 25)

@@ -5,14 +5,13 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <mutex>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -159,15 +158,12 @@ End wait_for_end(pid_t process) {
 
 std::optional<End> wait_for_end(pid_t process, const std::stop_token& stop,
                                 std::chrono::steady_clock::time_point until) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
   // Short at first, because a process whose pipes are closed ends within a moment.
   for (std::chrono::steady_clock::duration pause = kFirstWait;; pause = std::min(2 * pause, kLongestWait)) {
     if (const auto end = try_wait_for_end(process)) return end;
     const auto left = until - std::chrono::steady_clock::now();
     if (stop.stop_requested() || left.count() <= 0) return std::nullopt;
-    never.wait_for(lock, stop, std::min(pause, left), [] { return false; });
+    std::this_thread::sleep_for(std::min(pause, left));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/io/byte_store.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/studio/designer.h"
@@ -76,7 +77,8 @@ Training read_training(const Json& body, const Setup& setup) {
   if (training.network.is_object()) {
     if (const std::string name = built_in_name(training.network); !name.empty()) training.network = name;
   }
-  training.name = body.value("name", "network");
+  training.name = body.value("name", "");
+  if (training.name.empty()) training.name = io::short_name(training.data);
   training.options = training_options(body.value("options", Json::object()), setup);
   return training;
 }

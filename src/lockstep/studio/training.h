@@ -1,4 +1,4 @@
-// The commands that begin a training from the designer: what they would do, and their words.
+// The commands that begin a training: what they would do, and their words.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace lockstep::studio {
 /// The options of lockstep train that a page does not set itself, for a form.
 Json training_form(const Setup& setup);
 
-/// What a page asks for: {"data": path or address, "network": name or drawing, "options": {name: text},
-/// "output": folder; empty: a new one below the first root}. Throws invalid_option for what lockstep train
-/// would refuse by its text alone.
+/// What a page asks for: {"data": path or address, "network": name, file or drawing, "name": of the run;
+/// empty: that of the data, "options": {name: text}}. Throws invalid_option for what lockstep train would
+/// refuse by its text alone.
 struct Training {
   std::string data;
   Json network;
   std::vector<std::string> options;  ///< "--max-epochs=5"
-  std::string name;                  ///< of the network
+  std::string name;                  ///< of the network, or of the data
 };
 Training read_training(const Json& body, const Setup& setup);
 

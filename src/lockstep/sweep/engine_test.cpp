@@ -33,7 +33,7 @@ while test $# -gt 0; do
   esac
   shift
 done
-grep -qx "$LOCKSTEP_TRIAL" "$here/slow" && exec sleep 60
+grep -qx "$LOCKSTEP_TRIAL" "$here/slow" && touch "$here/sleeps" && exec sleep 60
 mkdir -p "$run/events"
 attempt=$(ls "$run/events" | wc -l)
 accuracy=$(sed -n "$((LOCKSTEP_TRIAL + 1))p" "$here/accuracies")
@@ -120,6 +120,7 @@ TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTh
   keeps_one.options.keep_weights = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run(keeps_one).is_complete); });
   wait_for_begin(6);
+  while (!fs::exists(folder_.path() / "sleeps")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(read_table(paths_).rows[5].state, TrialState::early);
   folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.1\n0.65\n0.3\n");
   folder_.write("slow", "");

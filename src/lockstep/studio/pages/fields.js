@@ -25,6 +25,21 @@ export async function formOf(command) {
   return forms.get(command);
 }
 
+const networks = { names: [], isAsked: false };
+
+// A built-in network or a file. attrs: {id, value, set(text), help}
+export const NetworkField = {
+  oninit: () => {
+    if (networks.isAsked) return;
+    networks.isAsked = true;
+    get("/api/networks").then((list) => { networks.names = list.map((one) => one.name); m.redraw(); }, () => { networks.isAsked = false; });
+  },
+  view: ({ attrs: { id, value, set, help } }) => m(".option", m("label", { for: id }, "network"),
+    m("input", { id, type: "text", value, placeholder: "auto", autocomplete: "off", list: `${id}-names`, "aria-describedby": `${id}-help`,
+      oninput: (event) => set(event.target.value) }),
+    m("datalist", { id: `${id}-names` }, networks.names.map((name) => m("option", { value: name }))), m("small", { id: `${id}-help` }, help)),
+};
+
 // attrs: {info, value, set(text), prefix of its id, usual: what happens without a value, if that is not the default}
 export const Field = {
   view: ({ attrs: { info, value = "", set, prefix, usual } }) => {

@@ -1,7 +1,6 @@
 // The dialog that starts a sweep.
-import { get } from "./api.js";
 import { ShownCommand } from "./command_form.js";
-import { Options, formOf, given, usualOfTraining } from "./fields.js";
+import { NetworkField, Options, formOf, given, usualOfTraining } from "./fields.js";
 import { openDialog } from "./parts.js";
 
 const m = window.m;
@@ -10,7 +9,7 @@ const usualOfSweep = ["search", "count", "stop-rule", "trials", "workers", "seed
 
 // Kept for the next sweep.
 const choice = { data: "", network: "", parameters: [{ name: "learning-rate", values: "0.001..0.1:log" }], options: {}, training: {} };
-const forms = { sweep: [], train: [], networks: [] };
+const forms = { sweep: [], train: [] };
 
 function body() {
   return { command: "sweep", data: choice.data.trim(), network: choice.network.trim(), options: given(choice.options), training: given(choice.training),
@@ -37,15 +36,12 @@ const Form = {
     const take = (name) => (list) => { forms[name] = list; m.redraw(); };
     formOf("sweep").then(take("sweep"));
     formOf("train").then(take("train"));
-    get("/api/networks").then(take("networks"));
   },
   view: () => m(".training",
     m(".option", m("label", { for: "sweep-data" }, "data"), m("input", { id: "sweep-data", type: "text", value: choice.data, required: true, autocomplete: "off",
       "aria-describedby": "sweep-data-help", oninput: (event) => { choice.data = event.target.value; } }),
     m("small", { id: "sweep-data-help" }, "a folder with a folder of images for each class, an archive or an address, as lockstep train takes it")),
-    m(".option", m("label", { for: "sweep-network" }, "network"), m("input", { id: "sweep-network", type: "text", value: choice.network, placeholder: "auto", autocomplete: "off",
-      "aria-describedby": "sweep-network-help", oninput: (event) => { choice.network = event.target.value; } }),
-    m("small", { id: "sweep-network-help" }, "the name of a built-in network or a file; leave it out if it is searched")),
+    m(NetworkField, { id: "sweep-network", value: choice.network, set: (text) => { choice.network = text; }, help: "the name of a built-in network or a file; leave it out if it is searched" }),
     forms.train.length > 0 ? m(Parameters) : null, // a select keeps no value that it has no option for
     m("h3", "The sweep"), m(Options, { form: forms.sweep, usual: usualOfSweep, values: choice.options, prefix: "sweep" }),
     m("h3", "Each training"), m(Options, { form: forms.train.filter((info) => info.name !== "workers"), usual: usualOfTraining.filter((name) => name !== "workers"),

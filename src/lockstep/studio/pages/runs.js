@@ -1,7 +1,8 @@
 // The list of all runs. It draws only the rows that are in view.
-import { refreshRuns, runs } from "./api.js";
+import { program, refreshRuns, runs } from "./api.js";
 import { age, bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
 import { Name, Problem, Progress, Roots, State } from "./parts.js";
+import { openTraining } from "./train.js";
 
 const m = window.m;
 const rowHeight = 44;
@@ -166,7 +167,7 @@ export class RunsPage {
     if (!runs.ready) return m(".empty", "Reading the run folders…");
     if (runs.byId.size === 0) {
       return m(".card.empty", m("h2", "No runs yet"), m("p", "Start one with "), m("code", "lockstep train FOLDER"),
-        m("p", "or draw a network in the ", m("a", { href: "#!/designer" }, "designer"), ". It appears here by itself."), m(Roots));
+        m("p", "or with the button above, or draw a network in the ", m("a", { href: "#!/designer" }, "designer"), ". It appears here by itself."), m(Roots));
     }
     return list.length === 0 ? m(".card.empty", m("h2", "No run fits"), m("p", "Change the text or the states above."))
       : this.table(list);
@@ -182,7 +183,8 @@ export class RunsPage {
         m("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search runs", value: choice.text,
           oninput: (event) => { choice.text = event.target.value; this.first = 0; } }),
         m("button", { type: "button", disabled: picked.length === 0 || picked.length > mostCompared, class: picked.length > 1 ? "main" : "",
-          onclick: () => m.route.set(`/compare/${picked.join(",")}`) }, `Compare ${picked.length || ""}`))),
+          onclick: () => m.route.set(`/compare/${picked.join(",")}`) }, `Compare ${picked.length || ""}`),
+        program.commands.includes("train") ? m("button", { type: "button", class: picked.length > 1 ? "" : "main", onclick: () => openTraining() }, "New training…") : null)),
       runs.warnings.map((warning) => m(".notice", warning)),
       this.content(list));
   }

@@ -1,6 +1,6 @@
-// The dialog that starts a training of a drawn network.
+// The dialog that starts a training, of a drawn network or of another one.
 import { Failure, post, program, refreshRuns, runs } from "./api.js";
-import { Options, formOf, given, usualOfTraining as usual } from "./fields.js";
+import { NetworkField, Options, formOf, given, usualOfTraining as usual } from "./fields.js";
 import { Command, Facts, closeDialog, openDialog, startCommand } from "./parts.js";
 import { DataSamples } from "./data.js";
 import { Output } from "./output.js";
@@ -11,7 +11,7 @@ const usualOfJob = ["profile", "name", "memory", "priority"];
 const usualOfWeights = ["image-size", "normalize"]; // what trained weights expect of images
 
 // Kept for the next training.
-const choice = { data: "", options: {}, asJob: false, job: {} };
+const choice = { data: "", network: "", options: {}, asJob: false, job: {} };
 let form = null;
 let formOfJob = null;
 
@@ -37,8 +37,12 @@ class TrainingForm {
     if (choice.asJob && !formOfJob) formOf("batch").then((list) => { formOfJob = list.filter((info) => info.name !== "commands"); m.redraw(); }, (error) => { this.error = error; m.redraw(); });
   }
 
+  network() {
+    return this.graph ? { network: this.graph.asFile(), name: this.graph.drawing.name } : { network: choice.network.trim() || "auto" };
+  }
+
   body() {
-    return { command: "train", as_job: choice.asJob, job: given(choice.job), data: choice.data.trim(), network: this.graph.asFile(), name: this.graph.drawing.name, options: { ...this.transfer, ...given(choice.options) } };
+    return { command: "train", as_job: choice.asJob, job: given(choice.job), data: choice.data.trim(), ...this.network(), options: { ...this.transfer, ...given(choice.options) } };
   }
 
   // What was planned is no longer what would be started.
@@ -108,6 +112,7 @@ class TrainingForm {
         "aria-describedby": "train-data-help", oninput: (event) => { choice.data = event.target.value; this.changed(); }, onchange: () => { this.looked = choice.data; } }),
       m("small", { id: "train-data-help" }, "a folder with a folder of images for each class, an archive or an address, as lockstep train takes it")),
       m(DataSamples, { data: this.looked, options: choice.options, done: () => { this.reveals = true; } }),
+      this.graph ? null : m(NetworkField, { id: "train-network", value: choice.network, set: (text) => { choice.network = text; this.changed(); }, help: "the name of a built-in network, or a file of the designer" }),
       form ? m(Options, { form, usual: this.transfer.weights ? [...usual, ...usualOfWeights] : usual, values: choice.options, prefix: "train", changed: () => this.changed() }) : null,
       Object.keys(this.transfer).length > 0 ? [m("p.label", "Of the drawing:"), m(Facts, { rows: Object.entries(this.transfer) })] : null,
       program.commands.includes("batch") ? m("label.field.gap", m("input", { type: "checkbox", checked: choice.asJob,
@@ -121,11 +126,12 @@ class TrainingForm {
   }
 }
 
+//   graph     the drawn network, if there is one
 //   transfer  options that follow from the drawing
-export function openTraining(graph, transfer) {
+export function openTraining(graph = null, transfer = {}) {
   let shown = null;
   openDialog({
-    title: `Train ${graph.drawing.name}`, button: "Train", isOpenAfter: true,
+    title: graph ? `Train ${graph.drawing.name}` : "New training", button: "Train", isOpenAfter: true,
     body: { view: () => m(TrainingForm, { graph, transfer, oninit: (vnode) => { shown = vnode.state; } }) },
     act: () => shown.start(),
   });

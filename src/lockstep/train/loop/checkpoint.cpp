@@ -268,6 +268,7 @@ void CheckpointWriter::work() {
           snapshot->checkpoint ? write_checkpoint(run_, *snapshot) : run_ / "best.safetensors";
       done_(*snapshot, folder, seconds_since(start));
     } catch (Error& error) {
+      if (error.code() == ErrorCode::not_found) record::wait_until_gone(run_);
       error.add_context("while saving step " + std::to_string(snapshot->state.step) + " in \"" +
                         run_.string() + "\"");
       const std::lock_guard lock(mutex_);

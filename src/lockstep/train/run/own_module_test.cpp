@@ -49,7 +49,7 @@ nn::Network failing(const std::function<void()>& fail) {
   const auto calls = std::make_shared<std::atomic<int>>(0);
   return nn::network("failing", [=](const nn::NetworkInput& input) {
     return WatchedNet(input, [=] {
-      if (++*calls > 200) fail();
+      if (++*calls > 20) fail();
     });
   });
 }
