@@ -226,7 +226,7 @@ export class RunPage {
       state === "running" && run.total_steps ? m(Progress, { label: "Steps done", value: newest.step || run.step || 0, of: run.total_steps }) : null,
       m(".spaced"), this.tiles(),
       this.showsReport && this.about.has_report ? m("iframe.report", { src: `/api/report?id=${this.id}`, title: "Report", sandbox: "" }) : null,
-      m("div", this.showsWeights ? [m(Weights, { key: this.savedStep(), id: this.id })] : []),
+      m("div", this.showsWeights ? [m(Weights, { saved: this.savedStep(), id: this.id })] : []),
       m("div", this.showsLayer ? [m(LayerView, { key: this.id, saved: this.savedStep(), id: this.id, data: run.data, classes: this.about.plan?.classes })] : []),
       this.charts(),
       m(".grid", this.breakdown(), m(WorkersOfStep, { about: this.about }), m(UseOfMachine, { about: this.about }), this.messages(), this.facts()));

@@ -20,17 +20,26 @@ const Histogram = {
   },
 };
 
-// attrs: {id: of a run}
+// attrs: {id: of a run, saved: which checkpoint; the weights of an earlier one are shown until the new ones are here}
 export class Weights {
-  constructor() { Object.assign(this, { found: null, error: null }); }
+  constructor() { Object.assign(this, { found: null, error: null, saved: null }); }
 
-  async oninit({ attrs }) {
+  oninit({ attrs }) { this.load(attrs); }
+
+  onbeforeupdate({ attrs }) { if (attrs.saved !== this.saved) this.load(attrs); }
+
+  async load({ id, saved }) {
+    this.saved = saved;
+    let found = null;
+    let error = null;
     try {
-      this.found = await get("/api/weights", { id: attrs.id });
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      this.error = error;
+      found = await get("/api/weights", { id });
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      error = failure;
     }
+    if (saved !== this.saved) return;
+    Object.assign(this, { found, error });
     m.redraw();
   }
 
