@@ -336,13 +336,16 @@ TEST_P(AnyPool, AHandlerMayHoldTheLastUseOfItsQueue) {
 TEST_P(AnyPool, AHandlerMayHoldTheLastUseOfItsPool) {
   std::optional<Pool> one = pool(1);
   std::atomic<bool> has_copy = false, is_closed = false;
-  // Nobody but the call has the queue.
+  // Nobody but the call has the queue: it begins when this test has released its own use.
+  const lockstep::test::TemporaryFolder folder;
+  one->parfeval(await_task, {folder.path() / "go"});
   const auto call = one->parfeval(talk_task, {.value = 1}, {.queue = DataQueue<Note>([&](const Note&) {
                                                               const Pool own = *one;
                                                               has_copy = true;
                                                               while (!is_closed)
                                                                 std::this_thread::sleep_for(1ms);
                                                             })});
+  folder.write("go", "");
   while (!has_copy) std::this_thread::sleep_for(1ms);
   session_for(GetParam()).close_pool();
   one.reset();
