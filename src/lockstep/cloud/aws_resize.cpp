@@ -64,14 +64,15 @@ ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
 
 ClusterRecord AwsProvider::complete(const std::string& name, const Json& state) {
   ClusterRecord record = records_.find(name);  // another program may have stopped the cluster meanwhile
-  if (record.resize.workers > 0 && has_workers(state, record.resize.workers)) {
-    record.request.workers = record.resize.workers;
-    const ClusterPlan planned = plan(record.request);
+  const bool is_resized = record.resize.workers > 0 && has_workers(state, record.resize.workers);
+  if (is_resized) record.request.workers = record.resize.workers;
+  const ClusterPlan planned = plan(record.request);
+  if (is_resized) {
     record.machines = planned.machines;
     record.dollars_per_hour = planned.dollars_per_hour;
   }
   if (record.resize.workers > 0) set_resize(record, {}, now_seconds());
-  write_profile(record, plan(record.request), state["machines"]);
+  write_profile(record, planned, state["machines"]);
   if (record.phase != ClusterPhase::stopped) record.phase = ClusterPhase::running;
   records_.save(record);
   return record;

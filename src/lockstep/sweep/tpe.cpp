@@ -11,6 +11,7 @@
 #include "lockstep/sweep/internal/parzen.h"
 #include "lockstep/sweep/internal/sorted_trials.h"
 #include "lockstep/sweep/sampler.h"
+#include "lockstep/sweep/search.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 constexpr int64_t kStartupTrials = 10;
 constexpr size_t kCandidates = 24;
 constexpr size_t kMostReal = 40;  // so many parameters take as long as with Optuna's candidates
-constexpr size_t kDefaultLag = 8;
 constexpr size_t kKeptBytes = 8 << 20;
 
 using State = Observation::State;
@@ -118,7 +118,8 @@ class TpeSampler : public Sampler {
   size_t candidates_of(const std::vector<size_t>& which, size_t pending) const {
     const auto is_real = [&](size_t i) { return space_.parameters()[i].kind == ParameterKind::real; };
     if (std::none_of(which.begin(), which.end(), is_real)) return kCandidates;
-    return std::max(kCandidates, std::min(kCandidates * (kDefaultLag + 1) / (pending + 1),
+    const auto usual = static_cast<size_t>(SearchOptions{}.lag);  // with which there are as many as in Optuna
+    return std::max(kCandidates, std::min(kCandidates * (usual + 1) / (pending + 1),
                                           kCandidates * kMostReal / which.size()));
   }
 

@@ -165,12 +165,7 @@ void RunRecord::State::begin_log() {
   Views views;
   views.push_back(view::svg_curves(folder));
   views.push_back(view::tensorboard(folder, attempt));
-  record::Status here{.attempt = attempt, .step = run.step};
-  if (run.best_accuracy >= 0) {
-    here.best_accuracy = run.best_accuracy;
-    here.best_step = run.best_step;
-  }
-  log.open({folder}, here, std::move(views));
+  log.open({folder}, status_at(run, attempt, /*total_steps=*/0), std::move(views));
   log.say(environment_here(options.data, worker.size(), worker.size()));
   log.say(record::PlanOfRun{.network = model.parts().network.name(),
                             .folder = options.data,

@@ -59,12 +59,13 @@ class Run {
   Result make_and_record() {
     const int64_t attempt = record::next_attempt(paths_.folder);
     std::optional<record::RequestWatch> watch;
-    if (log_.announce(paths_, status_here(attempt))) watch.emplace(paths_.folder);
+    if (log_.announce(paths_, status_at(start_.state, attempt, 0))) watch.emplace(paths_.folder);
     prepare_together();
     take_from_loaders(request_, start_.options, prepared_);
     if (start_.checkpoint) compare_with_checkpoint();
     if (!start_.manifest) write_files_of_run();
-    log_.open(paths_, status_here(attempt), make_views(request_, start_.options, paths_, attempt));
+    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length.total_steps),
+              make_views(request_, start_.options, paths_, attempt));
     if (!watch) watch.emplace(paths_.folder);
     try {
       // By an event, because only the view that draws on the terminal may write there.
@@ -78,15 +79,6 @@ class Run {
       end_by_error(log_, device::error_of(std::current_exception()), comm_.rank(), failed_in_);
       throw;
     }
-  }
-
-  record::Status status_here(int64_t attempt) const {
-    record::Status status{
-        .attempt = attempt, .step = start_.state.step, .total_steps = prepared_.plan.length.total_steps};
-    if (start_.state.best_accuracy < 0) return status;
-    status.best_accuracy = start_.state.best_accuracy;
-    status.best_step = start_.state.best_step;
-    return status;
   }
 
   // On the watch's thread.
@@ -110,10 +102,8 @@ class Run {
     const bool says_so = !status || record::is_final(status->state);
     if (attempt == 0 || (says_so && record::end_of_last_attempt(paths_.folder))) return;
     const Plan& plan = start_.manifest->plan;
-    record::Status here = status_here(attempt);
-    here.total_steps = plan.length.total_steps;
-    log_.open(paths_, here, listener_views(request_));
     const RunState& state = start_.state;
+    log_.open(paths_, status_at(state, attempt, plan.length.total_steps), listener_views(request_));
     const int64_t steps_per_epoch = plan.length.steps_per_epoch;
     const record::End end = end_of(state, state.finished, plan.step, paths_);
     record::Result result = record_of(state, end);

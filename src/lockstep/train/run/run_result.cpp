@@ -61,6 +61,14 @@ record::Result record_of(const RunState& state, const record::End& end) {
   return result;
 }
 
+record::Status status_at(const RunState& state, int64_t attempt, int64_t total_steps) {
+  record::Status status{.attempt = attempt, .step = state.step, .total_steps = total_steps};
+  if (state.best_accuracy < 0) return status;
+  status.best_accuracy = state.best_accuracy;
+  status.best_step = state.best_step;
+  return status;
+}
+
 std::string reason_of_end(EndReason reason, const Wishes& wishes, bool console) {
   const bool asked = reason == EndReason::stopped || reason == EndReason::request;
   if (!asked) return describe_detail::as_text(reason);

@@ -1,4 +1,4 @@
-// What a run returns, its event `end` and its result.json.
+// What a run returns, its event `end`, its result.json, and its status where it begins.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/record/status_file.h"
 #include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/loop/wishes.h"
 #include "lockstep/train/options/plan.h"
@@ -24,6 +25,9 @@ record::End end_of(const RunState& state, const std::string& reason, const StepP
 
 /// result.json, without epochs, the weights' hash and the start.
 record::Result record_of(const RunState& state, const record::End& end);
+
+/// The status of an attempt that begins where a checkpoint stands.
+record::Status status_at(const RunState& state, int64_t attempt, int64_t total_steps);
 
 /// Why a run ended, for people who look at the list of runs.
 ///   console  whether it was started by a command
