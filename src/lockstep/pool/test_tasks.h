@@ -290,6 +290,18 @@ inline Pool open(PoolKind kind, int64_t workers) {
   return session_for(kind).open_pool({.kind = kind, .workers = workers, .quiet = true});
 }
 
+/// For tests that run over pools of threads and of processes, in the order of the pools' sizes: to open a
+/// pool of processes takes longer than most tests.
+class AnyPool : public testing::TestWithParam<PoolKind> {
+ protected:
+  static Pool pool(int64_t workers = 3) { return open(GetParam(), workers); }
+};
+
+/// The name of a test's PoolKind for INSTANTIATE_TEST_SUITE_P.
+inline std::string kind_name(const testing::TestParamInfo<PoolKind>& info) {
+  return enum_names(info.param)[static_cast<size_t>(info.param)];
+}
+
 inline Error error_from(const std::function<void()>& work) {
   try {
     work();
