@@ -1,10 +1,10 @@
 #include "lockstep/data/internal/mapped_file.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csetjmp>
 #include <csignal>
-#include <cstring>
 #include <sys/mman.h>
 #include <ucontext.h>
 
@@ -77,7 +77,7 @@ bool MappedFile::guarded(Work&& work) const {
 }
 
 bool MappedFile::copy(int64_t offset, std::span<uint8_t> destination) const {
-  return guarded([&] { std::memcpy(destination.data(), begin_ + offset, destination.size()); });
+  return guarded([&] { std::copy_n(begin_ + offset, destination.size(), destination.data()); });
 }
 
 bool MappedFile::stream(int64_t offset, std::span<uint8_t> destination) const {
