@@ -12,7 +12,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
-#include "lockstep/record/requests.h"
+#include "lockstep/record/state.h"
 #include "lockstep/record/status_file.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
 #include "lockstep/sweep/internal/claims.h"
@@ -296,22 +296,26 @@ class Engine {
   }
 
   void stop_trial(int64_t trial) {
+    if (!places_.is_running(trial)) return stop_between_rungs(trial);
+    stopped_by_hand_[trial] = Clock::now();
+    if (spec_.trains()) return ask_run_to_end(paths_, trial);
     for (const auto& [segment, running] : places_.running()) {
-      if (segment.trial != trial) continue;
-      stopped_by_hand_[trial] = Clock::now();
-      if (spec_.trains()) {
-        record::make_request(paths_.trial(trial),
-                             {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
-      } else {
-        places_.stop(segment);
-      }
+      if (segment.trial == trial) places_.stop(segment);
     }
+  }
+
+  // It ends when its turn comes (result_of_asked_end).
+  void stop_between_rungs(int64_t trial) {
+    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
+    const TrialState state = search_.trials()[static_cast<size_t>(trial)].state;
+    if (state != TrialState::waiting && state != TrialState::running) return;
+    if (spec_.trains() && record::holds_run(paths_.trial(trial))) ask_run_to_end(paths_, trial);
   }
 
   // A run that was only about to begin takes a request for one to an earlier attempt.
   void stop_again() {
     for (const auto& [trial, asked] : stopped_by_hand_) {
-      if (Clock::now() - asked > kAskAgain) stop_trial(trial);
+      if (places_.is_running(trial) && Clock::now() - asked > kAskAgain) stop_trial(trial);
     }
   }
 

@@ -20,6 +20,7 @@
 #include "lockstep/sweep/internal/claims.h"
 #include "lockstep/sweep/internal/history.h"
 #include "lockstep/sweep/internal/kept_weights.h"
+#include "lockstep/sweep/internal/sweep_requests.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -133,6 +134,27 @@ TEST_F(SweepEngine, ARequestThatATrialHasNotReadAtItsRungCounts) {
   const Row row = read_table(paths_).rows.at(0);
   EXPECT_EQ(row.state, TrialState::stopped);
   EXPECT_EQ(row.value, 0.5);
+  EXPECT_EQ(row.step, 2);
+}
+
+// Trial 0 waits at its rung, and would go on when trial 1 is there.
+TEST_F(SweepEngine, ATrialThatIsStoppedBetweenTwoRungsDoesNotGoOn) {
+  folder_.write("accuracies", "0.9\n0.5\n");
+  folder_.write("asked", "1\n");
+  SweepSpec two = spec();
+  two.options.stop_rule = StopRule::asha;
+  two.options.reduction = 2;
+  two.options.count = 2;
+  std::jthread sweep([&] { EXPECT_TRUE(run(two).is_complete); });
+  while (!fs::exists(record::RunPaths{paths_.trial(1)}.events()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ask_to_stop(paths_, 0);
+  while (!requests_in(paths_).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  record::make_request(paths_.trial(1), {.request = record::RequestKind::report});
+  sweep.join();
+  const Row row = read_table(paths_).rows.at(0);
+  EXPECT_EQ(row.state, TrialState::stopped);
+  EXPECT_EQ(row.value, 0.9);
   EXPECT_EQ(row.step, 2);
 }
 
@@ -281,7 +303,7 @@ TEST_F(SweepEngine, RetriesCountInAllProgramsOfASweep) {
     EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                             [](const LogLine& line) { return line.kind == LogKind::lost; }),
               2);
-    EXPECT_THAT(read_table(paths).rows[0].error, HasSubstr("2 times"));
+    EXPECT_THAT(read_table(paths).rows[0].error, HasSubstr("2 times; if memory ran out, train fewer trials"));
   }
 }
 
