@@ -198,7 +198,7 @@ class Engine {
                 .text = why});
     read_new_lines();  // counts it
     const int64_t losses = history_.losses_for(why, segment.trial);
-    if (losses <= spec_.options.retries) {
+    if (losses <= (why == kProgramKilled ? kMostKills : spec_.options.retries)) {
       say(search_.trials()[static_cast<size_t>(segment.trial)], why);
       return false;
     }

@@ -29,8 +29,9 @@ void History::take_loss(const LogLine& line) {
     return;
   }
   Kills& killed = kills[line.trial];
-  if (line.step.value_or(0) <= killed.step) ++killed.count;
-  killed.step = std::max(killed.step, line.step.value_or(0));
+  const int64_t step = line.step.value_or(0);
+  killed.count = step > killed.step ? 1 : killed.count + 1;
+  killed.step = std::max(killed.step, step);
 }
 
 int64_t History::losses_for(const std::string& why, int64_t trial) const {

@@ -16,7 +16,10 @@ namespace lockstep::sweep {
 /// that takes too much memory, again and again at the same step.
 inline constexpr const char* kProgramKilled = "the program that trained it was killed";
 
-/// How often a trial was lost with its program, where it was no further than at an earlier such loss.
+/// A trial that is lost with its program more often than this at one step fails: that is no chance.
+inline constexpr int64_t kMostKills = 10;
+
+/// How often a trial was lost with its program since it was last further than at an earlier such loss.
 struct Kills {
   int64_t count = 0;
   int64_t step = 0;  ///< the furthest
