@@ -55,7 +55,7 @@ std::string status_text(const SweepStanding& standing) {
     running += row.state == sweep::TrialState::running ? 1 : 0;
     failed += row.state == sweep::TrialState::failed ? 1 : 0;
   }
-  const int64_t all = planned_trials(standing.table);
+  const int64_t all = standing.planned;
   std::string text = std::to_string(ended) + " of " + std::to_string(all) + (all == 1 ? " trial" : " trials");
   if (failed > 0) text += ", " + std::to_string(failed) + " failed";
   text += ", " + std::to_string(running) + " running";
@@ -67,7 +67,9 @@ std::string status_text(const SweepStanding& standing) {
 }
 
 SweepStatus::SweepStatus(sweep::Table table, Console& console)
-    : console_(console), is_live_(can_redraw(console)), standing_{.table = std::move(table)} {
+    : console_(console), is_live_(can_redraw(console)) {
+  standing_.planned = planned_trials(table.spec);
+  standing_.table = std::move(table);
   if (!is_live_) return;
   thread_ = std::jthread([this](const std::stop_token& stop) {
     std::condition_variable_any never;

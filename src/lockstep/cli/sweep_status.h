@@ -15,6 +15,7 @@ namespace lockstep::cli {
 /// How far a sweep is.
 struct SweepStanding {
   sweep::Table table{};
+  int64_t planned = 0;         ///< trials of the sweep, with those that have not begun
   int64_t ended_here = 0;      ///< trials that have ended since this program began
   double seconds_to_last = 0;  ///< from its beginning until the last one of them ended
   double seconds_since_last = 0;

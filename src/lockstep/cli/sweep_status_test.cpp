@@ -11,7 +11,7 @@ TEST(SweepStatus, SaysHowFarTheSweepIs) {
   SweepStanding standing;
   standing.table.spec.command = {"train", "data"};
   standing.table.spec.space.add("learning-rate", "0.001..0.1:log");
-  standing.table.spec.options.count = 20;
+  standing.planned = 20;
   EXPECT_EQ(status_text(standing), "0 of 20 trials, 0 running");
   take_trial(standing, {.number = 0, .state = TrialState::running}, 0);
   take_trial(standing, {.number = 1, .state = TrialState::running}, 0);
@@ -29,7 +29,7 @@ TEST(SweepStatus, SaysHowFarTheSweepIs) {
 TEST(SweepStatus, CountsTrialsOfAnEarlierProgramWithoutTheirTime) {
   SweepStanding standing;
   standing.table.spec.space.add("x", "1..9");
-  standing.table.spec.options.count = 4;
+  standing.planned = 4;
   standing.table.rows = {{.trial = 0, .state = TrialState::ended, .value = 1.0}, {.trial = 1}};
   EXPECT_EQ(status_text(standing), "1 of 4 trials, 0 running, best 1.0000 (trial 0)");
   take_trial(standing, {.number = 1, .state = TrialState::ended, .value = 2.0}, 30);

@@ -158,26 +158,35 @@ Cells cells_of(const sweep::Table& table, const std::vector<const Row*>& rows) {
 
 }  // namespace
 
-int64_t planned_trials(const sweep::Table& table) {
-  return sweep::Search(table.spec.space, table.spec.search()).count();
+int64_t planned_trials(const sweep::SweepSpec& spec) {
+  return sweep::Search(spec.space, spec.search()).count();
+}
+
+int64_t PlannedTrials::of(const sweep::SweepSpec& spec) {
+  std::string search = spec.space.to_json().dump() + to_json(spec.options).dump();
+  if (search != search_) {
+    count_ = planned_trials(spec);
+    search_ = std::move(search);
+  }
+  return count_;
 }
 
 bool is_complete(const sweep::Table& table) {
-  return static_cast<int64_t>(table.rows.size()) >= planned_trials(table) &&
+  return static_cast<int64_t>(table.rows.size()) >= planned_trials(table.spec) &&
          std::none_of(table.rows.begin(), table.rows.end(), [](const Row& row) {
            return row.state == TrialState::waiting || row.state == TrialState::running;
          });
 }
 
-std::string sweep_counts_text(const sweep::Table& table) {
+std::string sweep_counts_text(const sweep::Table& table, int64_t planned) {
   std::map<TrialState, int64_t> counts;
   for (const Row& row : table.rows) ++counts[row.state];
   std::vector<std::string> words;
   for (const auto& [state, count] : counts)
     words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
-  const auto begun = static_cast<int64_t>(table.rows.size()), all = planned_trials(table);
-  return (all > begun ? std::to_string(begun) + " of " : "") + std::to_string(std::max(begun, all)) +
-         (std::max(begun, all) == 1 ? " trial: " : " trials: ") + join(words, ", ") +
+  const auto begun = static_cast<int64_t>(table.rows.size());
+  return (planned > begun ? std::to_string(begun) + " of " : "") + std::to_string(std::max(begun, planned)) +
+         (std::max(begun, planned) == 1 ? " trial: " : " trials: ") + join(words, ", ") +
          (table.is_going_on ? "; the sweep goes on" : "");
 }
 
@@ -188,7 +197,8 @@ std::string sweep_rows_text(const sweep::Table& table, const std::vector<const R
 
 std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width) {
   Cells cells = cells_of(table, chosen_rows(table, choice));
-  return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" + sweep_counts_text(table) +
+  return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
+         sweep_counts_text(table, planned_trials(table.spec)) +
          (table.best() != nullptr ? "; * is the best" : "") + "\n";
 }
 

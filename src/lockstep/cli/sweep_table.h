@@ -1,6 +1,7 @@
 // The table of a sweep as text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,14 +32,26 @@ std::string short_number(const std::string& text);
 /// A heading, and a line for each of the rows, as wide as they are.
 std::string sweep_rows_text(const sweep::Table& table, const std::vector<const sweep::Row*>& rows);
 
-/// How many trials the sweep is to have, with those that have not begun.
-int64_t planned_trials(const sweep::Table& table);
+/// How many trials the sweep is to have, with those that have not begun. All points of a grid are made for
+/// it.
+int64_t planned_trials(const sweep::SweepSpec& spec);
+
+/// The same for a table that is shown again and again: counts only if the search is another one. One thread.
+class PlannedTrials {
+ public:
+  int64_t of(const sweep::SweepSpec& spec);
+
+ private:
+  std::string search_;  // whose trials were counted, as JSON
+  int64_t count_ = 0;
+};
 
 /// Whether all trials have an end.
 bool is_complete(const sweep::Table& table);
 
 /// "8 of 20 trials: 2 running, 6 ended; the sweep goes on", "20 trials: 20 ended"
-std::string sweep_counts_text(const sweep::Table& table);
+///   planned  trials of the sweep, with those that have not begun
+std::string sweep_counts_text(const sweep::Table& table, int64_t planned);
 
 /// The words of train that give the same weights: without what is of the sweep.
 std::string command_text(const sweep::SweepPaths& paths, const sweep::Table& table, const sweep::Row& row);

@@ -286,7 +286,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
                                                  std::to_string(std::min(count, view.first + shown)) +
                                                  " of " + std::to_string(count)
                                            : "");
-  lines.emplace_back(cut(sweep_counts_text(table) + "; " + order, width));
+  lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order, width));
   if (!view.prompt.empty()) {
     lines.emplace_back(cut(view.prompt + printable(view.typed) + "▏", width));
   } else {

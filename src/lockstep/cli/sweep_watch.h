@@ -17,6 +17,7 @@ struct SweepView {
   std::string prompt{};   ///< what is asked for; empty: nothing
   std::string typed{};    ///< the answer so far
   std::string message{};  ///< what the last key did
+  PlannedTrials planned{};
 };
 
 /// The lines of a screen of this size. Moves view.first so that the marked row is seen, and view.trial to a

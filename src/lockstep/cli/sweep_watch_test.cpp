@@ -71,9 +71,29 @@ TEST(SweepTable, SortsNumbersBeforeTexts) {
   EXPECT_THAT(sorted, testing::ElementsAre("", "9", "10", "100", "1a"));
 }
 
+TEST(SweepTable, CountsTheTrialsOfAnotherSearchAnew) {
+  sweep::SweepSpec spec = table_of(0).spec;
+  PlannedTrials planned;
+  EXPECT_EQ(planned.of(spec), 20);
+  EXPECT_EQ(planned.of(spec), 20);
+  spec.options.count = 30;
+  EXPECT_EQ(planned.of(spec), 30);
+  spec.options.search = sweep::SearchKind::grid;
+  spec.options.grid_steps = 4;
+  EXPECT_EQ(planned.of(spec), 4);
+  spec.space.add("size", "9,10");
+  EXPECT_EQ(planned.of(spec), 8);
+}
+
+TEST(SweepScreen, CountsTheTrialsThatAreToCome) {
+  SweepView view;
+  const std::vector<std::string> lines = sweep_screen(table_of(3), view, 80, 24);
+  EXPECT_THAT(lines[lines.size() - 3], StartsWith("3 of 20 trials: 3 ended; "));
+}
+
 TEST(SweepTable, SaysHowManyTrialsComeAndHowManyRowsAreLeftOut) {
-  EXPECT_EQ(sweep_counts_text(table_of(3)), "3 of 20 trials: 3 ended");
-  EXPECT_EQ(sweep_counts_text(table_of(20)), "20 trials: 20 ended");
+  EXPECT_EQ(sweep_counts_text(table_of(3), 20), "3 of 20 trials: 3 ended");
+  EXPECT_EQ(sweep_counts_text(table_of(20), 20), "20 trials: 20 ended");
   EXPECT_THAT(best_rows_text(table_of(20), "a search", 0),
               testing::EndsWith("the best 10 of 20; lockstep sweep show 'a search' lists all\n"));
   EXPECT_THAT(best_rows_text(table_of(10), "search", 0), testing::Not(HasSubstr("lists all")));

@@ -67,6 +67,10 @@ bool is_trusted(int descriptor, const std::filesystem::path& run_folder) {
   return ::stat(run_folder.c_str(), &run) == 0 && file.st_uid == run.st_uid;
 }
 
+Descriptor open_request(const std::filesystem::path& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
+
 Request read_request(int descriptor, const std::filesystem::path& path) {
   std::string bytes(kMostBytes + 1, '\0');
   const ssize_t got = ::pread(descriptor, bytes.data(), bytes.size(), 0);
@@ -104,6 +108,20 @@ bool is_taken(const std::filesystem::path& run_folder, const std::string& id) {
   return ::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
+bool is_end_asked(const std::filesystem::path& run_folder) {
+  const std::vector<std::filesystem::path> files = files_in(RunPaths{run_folder}.requests());
+  return std::any_of(files.begin(), files.end(), [&](const std::filesystem::path& path) {
+    const Descriptor file = open_request(path);
+    if (!file || !is_trusted(file.get(), run_folder)) return false;
+    try {
+      const RequestKind asked = read_request(file.get(), path).request;
+      return asked == RequestKind::stop || asked == RequestKind::finish;
+    } catch (const Error&) {
+      return false;
+    }
+  });
+}
+
 RequestWatch::RequestWatch(const std::filesystem::path& run_folder)
     : run_folder_(run_folder), folder_(RunPaths{run_folder}.requests()) {
   // Made by another user who asks first, it would be a folder in which the run cannot remove anything.
@@ -125,7 +143,7 @@ void RequestWatch::look() {
   if (gone_ && is_gone(run_folder_)) std::exchange(gone_, nullptr)();
   for (const std::filesystem::path& path : files_in(folder_)) {
     if (not_removable_.contains(path)) continue;
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    const Descriptor file = open_request(path);
     if (!file && errno == ENOENT) continue;
     if (!file || !is_trusted(file.get(), run_folder_)) {
       refuse_("a request was refused: " + quote(path.native()) + " is not from the owner of the run");

@@ -44,6 +44,10 @@ std::string make_request(const std::filesystem::path& run_folder, Request reques
 /// Whether the run has taken this request from its folder.
 bool is_taken(const std::filesystem::path& run_folder, const std::string& id);
 
+/// Whether the run was asked to stop or finish by a request that it has not taken. What RequestWatch refuses
+/// does not count.
+bool is_end_asked(const std::filesystem::path& run_folder);
+
 /// Looks for requests every tenth of a second, on a thread of its own, and whether the run's folder is there.
 class RequestWatch {
  public:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <set>
 #include <thread>
@@ -13,7 +12,8 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
-#include "lockstep/record/requests.h"
+#include "lockstep/record/state.h"
+#include "lockstep/record/status_file.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
 #include "lockstep/sweep/internal/claims.h"
 #include "lockstep/sweep/internal/history.h"
@@ -43,6 +43,7 @@ class Engine {
         side_by_side_(side_by_side()),
         log_(paths),
         log_reader_(paths),
+        kept_weights_(paths, spec),
         places_(paths, spec, options.lockstep, options.memory) {
     if (options.shared) claims_.emplace(paths.claims());
     read_log();
@@ -112,7 +113,7 @@ class Engine {
       if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
       search_.tell(*next, outcome_of(history_.known.at(*next)));
       if (const auto line = history_.line_after_early(*next)) write(*line);
-      drop_weights(paths_, spec_, search_.trials(), dropped_);
+      kept_weights_.take(search_.trials()[static_cast<size_t>(next->trial)]);
     }
   }
 
@@ -134,7 +135,7 @@ class Engine {
     if (!has_parameters_of_search(trial)) {
       restart_trial(paths_, log_, trial);
       history_.begin_anew(trial);
-      forget_past_of(trial);
+      stopped_by_hand_.erase(trial);
     }
     release(segment);
     return true;
@@ -157,11 +158,12 @@ class Engine {
 
   void end_early_trials() {
     for (const Trial& trial : search_.trials()) {
-      if (trial.state != TrialState::early || history_.ended_early(trial)) continue;
+      if (trial.state != TrialState::early) continue;
+      kept_weights_.take(trial);
+      if (history_.ended_early(trial)) continue;
       history_.early[trial.number] = trial.step;
       log_.write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
       say(trial, "");
-      drop_weights(paths_, spec_, search_.trials(), dropped_);
     }
   }
 
@@ -183,27 +185,27 @@ class Engine {
       claims_->release(segment);
       return false;
     }
-    if (claim == Claim::after_death) say_lost(segment, kProgramKilled);
-    return true;
+    return claim != Claim::after_death || !lose(segment, kProgramKilled, memory_hint(spec_));
   }
 
-  void log_lost(const Segment& segment, const std::string& why) {
-    log_.write({.kind = LogKind::lost, .trial = segment.trial, .until = segment.until, .text = why});
+  // Returns whether it fails, because it was lost too often.
+  bool lose(const Segment& segment, const std::string& why, const std::string& hint) {
+    const auto status = record::read_status(paths_.trial(segment.trial));
+    log_.write({.kind = LogKind::lost,
+                .trial = segment.trial,
+                .until = segment.until,
+                .step = status ? status->step : 0,
+                .text = why});
     read_new_lines();  // counts it
-  }
-
-  void say_lost(const Segment& segment, const std::string& why) {
-    log_lost(segment, why);
-    say(search_.trials()[static_cast<size_t>(segment.trial)], why);
-  }
-
-  // A trial that is lost too often fails.
-  void lose(const Segment& segment, const std::string& why) {
-    const int64_t losses = history_.losses[segment.trial] + 1;
-    if (losses <= spec_.options.retries) return say_lost(segment, why);
-    log_lost(segment, why);
-    Outcome outcome{.state = TrialState::failed, .error = why + ", " + std::to_string(losses) + " times"};
-    add_outcome(segment, {.outcome = std::move(outcome)});
+    const int64_t losses = history_.losses_for(why, segment.trial);
+    if (losses <= (why == kProgramKilled ? kMostKills : spec_.options.retries)) {
+      say(search_.trials()[static_cast<size_t>(segment.trial)], why);
+      return false;
+    }
+    const std::string error =
+        why + ", " + std::to_string(losses) + " times" + (hint.empty() ? "" : "; " + hint);
+    add_outcome(segment, {.outcome = Outcome{.state = TrialState::failed, .error = error}});
+    return true;
   }
 
   void write(const LogLine& line) {
@@ -218,6 +220,7 @@ class Engine {
   }
 
   void start(const Segment& segment) {
+    if (const auto asked = result_of_asked_end(paths_, spec_, segment)) return add_outcome(segment, *asked);
     const std::vector<std::string> words = words_of(segment.trial);
     history_.begun[segment.trial] = words;
     log_.write({.kind = LogKind::begin, .trial = segment.trial, .until = segment.until, .parameters = words});
@@ -249,16 +252,12 @@ class Engine {
     if (is_stopping_ && (is_half || !result.outcome || result.outcome->state == TrialState::failed))
       return release(segment);
     if (!result.outcome) {
-      lose(segment, result.lost);
+      lose(segment, result.lost, result.hint);
       return release(segment);
     }
     Outcome& outcome = *result.outcome;
     if (asked && outcome.state == (spec_.trains() ? TrialState::waiting : TrialState::ended))
       outcome.state = TrialState::stopped;
-    if (!std::isfinite(outcome.value) && outcome.state != TrialState::failed) {
-      outcome.state = TrialState::failed;
-      if (outcome.error.empty()) outcome.error = "its " + spec_.metric() + " is not a finite number";
-    }
     if (result.seconds == 0) result.seconds = ended.seconds;
     add_outcome(segment, result);
   }
@@ -291,34 +290,32 @@ class Engine {
     history_ = {};
     log_reader_ = LogReader(paths_);
     read_log();
-    forget_past_of(trial);
-    dropped_.clear();  // others may go on, and have weights again
+    stopped_by_hand_.erase(trial);
+    kept_weights_ = KeptWeights(paths_, spec_);  // others may go on, and have weights again
     is_stopping_ = false;
   }
 
-  // What was done to a trial that begins anew.
-  void forget_past_of(int64_t trial) {
-    dropped_.erase(trial);
-    stopped_by_hand_.erase(trial);
+  void stop_trial(int64_t trial) {
+    if (!places_.is_running(trial)) return stop_between_rungs(trial);
+    stopped_by_hand_[trial] = Clock::now();
+    if (spec_.trains()) return ask_run_to_end(paths_, trial);
+    for (const auto& [segment, running] : places_.running()) {
+      if (segment.trial == trial) places_.stop(segment);
+    }
   }
 
-  void stop_trial(int64_t trial) {
-    for (const auto& [segment, running] : places_.running()) {
-      if (segment.trial != trial) continue;
-      stopped_by_hand_[trial] = Clock::now();
-      if (spec_.trains()) {
-        record::make_request(paths_.trial(trial),
-                             {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
-      } else {
-        places_.stop(segment);
-      }
-    }
+  // It ends when its turn comes (result_of_asked_end).
+  void stop_between_rungs(int64_t trial) {
+    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
+    const TrialState state = search_.trials()[static_cast<size_t>(trial)].state;
+    if (state != TrialState::waiting && state != TrialState::running) return;
+    if (spec_.trains() && record::holds_run(paths_.trial(trial))) ask_run_to_end(paths_, trial);
   }
 
   // A run that was only about to begin takes a request for one to an earlier attempt.
   void stop_again() {
     for (const auto& [trial, asked] : stopped_by_hand_) {
-      if (Clock::now() - asked > kAskAgain) stop_trial(trial);
+      if (places_.is_running(trial) && Clock::now() - asked > kAskAgain) stop_trial(trial);
     }
   }
 
@@ -367,8 +364,8 @@ class Engine {
   LogWriter log_;
   LogReader log_reader_;
   History history_;
-  std::optional<Claims> claims_;  // of a sweep on which several programs work
-  std::set<int64_t> dropped_;
+  KeptWeights kept_weights_;
+  std::optional<Claims> claims_;                          // of a sweep on which several programs work
   std::map<int64_t, Clock::time_point> stopped_by_hand_;  // trials, and when they were asked to end
   TrialPlaces places_;
   std::map<Segment, int64_t> workers_of_;  // of trials to which workers were moved, or from which

@@ -12,7 +12,15 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/event_log.h"
+#include "lockstep/record/requests.h"
+#include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/sweep/internal/claims.h"
+#include "lockstep/sweep/internal/history.h"
+#include "lockstep/sweep/internal/kept_weights.h"
+#include "lockstep/sweep/internal/sweep_requests.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -112,6 +120,148 @@ TEST_F(SweepEngine, ATrialThatIsStoppedWhileItEndsItsRungIsStopped) {
   EXPECT_EQ(table.rows[0].step, 2);
 }
 
+// By `lockstep stop`, of which the sweep knows nothing.
+TEST_F(SweepEngine, ARequestThatATrialHasNotReadAtItsRungCounts) {
+  folder_.write("accuracies", "0.5\n");
+  folder_.write("asked", "0\n");
+  SweepSpec one = spec();
+  one.options.count = 1;
+  std::jthread sweep([&] { EXPECT_TRUE(run(one).is_complete); });
+  while (!fs::exists(record::RunPaths{paths_.trial(0)}.events()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  record::make_request(paths_.trial(0), {.request = record::RequestKind::stop});
+  sweep.join();
+  const Row row = read_table(paths_).rows.at(0);
+  EXPECT_EQ(row.state, TrialState::stopped);
+  EXPECT_EQ(row.value, 0.5);
+  EXPECT_EQ(row.step, 2);
+}
+
+// Trial 0 waits at its rung, and would go on when trial 1 is there.
+TEST_F(SweepEngine, ATrialThatIsStoppedBetweenTwoRungsDoesNotGoOn) {
+  folder_.write("accuracies", "0.9\n0.5\n");
+  folder_.write("asked", "1\n");
+  SweepSpec two = spec();
+  two.options.stop_rule = StopRule::asha;
+  two.options.reduction = 2;
+  two.options.count = 2;
+  std::jthread sweep([&] { EXPECT_TRUE(run(two).is_complete); });
+  while (!fs::exists(record::RunPaths{paths_.trial(1)}.events()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  ask_to_stop(paths_, 0);
+  while (!requests_in(paths_).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  record::make_request(paths_.trial(1), {.request = record::RequestKind::report});
+  sweep.join();
+  const Row row = read_table(paths_).rows.at(0);
+  EXPECT_EQ(row.state, TrialState::stopped);
+  EXPECT_EQ(row.value, 0.9);
+  EXPECT_EQ(row.step, 2);
+}
+
+// What the run folder of trial 0 has when the sweep was killed: `request` was answered, and the attempt ended
+// for `reason`, or was killed, too.
+struct LeftRun {
+  std::string request{}, reason{};
+  bool is_open = false;  // a request that came after the attempt
+};
+
+TEST_F(SweepEngine, ATrialThatWasAskedToEndStaysStoppedWhenItsSweepIsKilled) {
+  folder_.write("accuracies", "0.5\n");
+  SweepSpec one = spec();
+  one.options.count = 1;
+  const auto row_after = [&](const LeftRun& left) {
+    fs::remove_all(paths_.folder);
+    record::EventLog log(paths_.trial(0), 0, 0);
+    const auto write = [&](record::Event event) { log.write(event); };
+    write(record::event_of(record::PlanOfRun{.total_steps = 6}));
+    write(record::event_of(record::Validation{.loss = 0.25, .accuracy = 0.75, .best = true}, 1, 1));
+    if (!left.request.empty()) write(record::event_of(record::Answer{.request = left.request}, 1, 1));
+    if (!left.reason.empty()) write(record::event_of(record::End{.reason = left.reason}, 1, 1));
+    if (left.reason == "request") record::write_result(paths_.trial(0), {.reason = left.reason});
+    write_file_atomic(record::RunPaths{paths_.trial(0)}.options(), "{}\n");
+    if (left.is_open) record::make_request(paths_.trial(0), {.request = record::RequestKind::finish});
+    EXPECT_TRUE(run(one).is_complete);
+    return read_table(paths_).rows.at(0);
+  };
+  for (const LeftRun& left : {LeftRun{"stop", "stopped"}, LeftRun{"finish", "request"}, LeftRun{"stop", ""},
+                              LeftRun{"", "stopped", true}, LeftRun{"", "", true}}) {
+    const Row row = row_after(left);
+    EXPECT_EQ(row.state, TrialState::stopped) << left.request << left.reason;
+    EXPECT_EQ(row.value, 0.75);
+    EXPECT_EQ(row.step, 1);
+  }
+  EXPECT_EQ(row_after({"checkpoint", "stopped"}).state, TrialState::ended);
+}
+
+// As a scheduler kills a whole job, for lack of memory.
+TEST_F(SweepEngine, ATrialWhoseProgramIsKilledAgainAndAgainFails) {
+  SweepSpec sleeps{.command = {"sh", "-c", "sleep 60", "name", "{x}"}};
+  sleeps.space.add("x", "0.5..9.5");
+  sleeps.options.count = 1;
+  sleeps.options.retries = 0;
+  sleeps.options.profile = "ours";
+  prepare_shared_sweep(paths_, sleeps);
+  for (int64_t kill = 1; kill <= kMostKills + 1; ++kill) {
+    {
+      Claims dies(paths_.claims());
+      ASSERT_NE(dies.take({0, 0}), Claim::other);
+    }
+    std::stop_source stop;
+    const auto stop_after_loss = [&](const Trial&, const std::string& note) {
+      if (!note.empty()) stop.request_stop();
+    };
+    const SweepEnd end =
+        run_sweep(paths_, sleeps, {.shared = true, .stop = stop.get_token(), .report = stop_after_loss});
+    EXPECT_EQ(end.is_complete, kill > kMostKills);
+  }
+  const Row row = read_table(paths_).rows.at(0);
+  EXPECT_EQ(row.state, TrialState::failed);
+  EXPECT_THAT(row.error, HasSubstr("was killed, 11 times; if memory ran out, give each job more"));
+}
+
+TEST(History, CountsKillsSinceATrialWasFurther) {
+  History history;
+  const auto kills_after = [&](int64_t step) {
+    history.take({.kind = LogKind::lost, .trial = 3, .step = step, .text = kProgramKilled});
+    return history.losses_for(kProgramKilled, 3);
+  };
+  EXPECT_EQ(kills_after(0), 1);
+  EXPECT_EQ(kills_after(0), 2);
+  EXPECT_EQ(kills_after(250), 1);
+  EXPECT_EQ(kills_after(250), 2);
+  EXPECT_EQ(kills_after(240), 3);
+  EXPECT_EQ(kills_after(300), 1);
+  EXPECT_EQ(history.losses_for("memory ran out", 3), 0);
+}
+
+TEST(KeptWeights, AreThoseOfTheBestInWhateverOrderTrialsEnd) {
+  const test::TemporaryFolder folder;
+  std::vector<Trial> trials{{.number = 0, .state = TrialState::ended, .value = 0.3},
+                            {.number = 1, .state = TrialState::early, .value = 0.9},
+                            {.number = 2, .state = TrialState::ended, .value = 0.5},
+                            {.number = 3, .state = TrialState::failed},
+                            {.number = 4, .state = TrialState::running, .value = 0.1}};
+  SweepSpec spec{.command = {"train", "data"}};
+  spec.options.keep_weights = 2;
+  const SweepPaths paths{folder.path()};
+  const auto weights = [&](int64_t trial) { return record::RunPaths{paths.trial(trial)}.weights(); };
+  for (size_t turns = 0; turns < trials.size(); ++turns) {
+    for (const Trial& trial : trials) {
+      make_folders(paths.trial(trial.number));
+      write_file_atomic(weights(trial.number), "weights");
+    }
+    KeptWeights kept(paths, spec);
+    for (const Trial& trial : trials) kept.take(trial);
+    for (const Trial& trial : trials) kept.take(trial);
+    std::vector<int64_t> left;
+    for (int64_t trial = 0; trial < 5; ++trial) {
+      if (fs::exists(weights(trial))) left.push_back(trial);
+    }
+    EXPECT_THAT(left, testing::ElementsAre(0, 2, 4)) << turns;
+    std::rotate(trials.begin(), trials.begin() + 1, trials.end());
+  }
+}
+
 // Trial 5 ends early, and goes on when trial 4 has another result.
 TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTheBest) {
   folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.9\n0.65\n0.3\n");
@@ -154,7 +304,7 @@ TEST_F(SweepEngine, RetriesCountInAllProgramsOfASweep) {
     EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                             [](const LogLine& line) { return line.kind == LogKind::lost; }),
               2);
-    EXPECT_THAT(read_table(paths).rows[0].error, HasSubstr("2 times"));
+    EXPECT_THAT(read_table(paths).rows[0].error, HasSubstr("2 times; if memory ran out, train fewer trials"));
   }
 }
 

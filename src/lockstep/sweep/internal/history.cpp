@@ -14,13 +14,33 @@ void History::take(const LogLine& line) {
     if (!known.contains(segment)) order.push_back(segment);
     known[segment] = line;
   } else if (line.kind == LogKind::lost) {
-    losses[line.trial] += line.text == kProgramKilled ? 0 : 1;
+    take_loss(line);
   } else if (line.kind == LogKind::early) {
     early[line.trial] = line.step;
   } else if (line.kind == LogKind::restart) {
     for (const auto& [trial, words] : begun) may_change.insert(trial);
     begin_anew(line.trial);
   }
+}
+
+void History::take_loss(const LogLine& line) {
+  if (line.text != kProgramKilled) {
+    ++losses[line.trial];
+    return;
+  }
+  Kills& killed = kills[line.trial];
+  const int64_t step = line.step.value_or(0);
+  killed.count = step > killed.step ? 1 : killed.count + 1;
+  killed.step = std::max(killed.step, step);
+}
+
+int64_t History::losses_for(const std::string& why, int64_t trial) const {
+  if (why == kProgramKilled) {
+    const auto killed = kills.find(trial);
+    return killed == kills.end() ? 0 : killed->second.count;
+  }
+  const auto lost = losses.find(trial);
+  return lost == losses.end() ? 0 : lost->second;
 }
 
 bool History::ended_early(const Trial& trial) const {
@@ -48,6 +68,7 @@ void History::begin_anew(int64_t trial) {
   begun.erase(trial);
   early.erase(trial);
   losses.erase(trial);
+  kills.erase(trial);
 }
 
 }  // namespace lockstep::sweep

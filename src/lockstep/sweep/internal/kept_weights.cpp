@@ -1,8 +1,8 @@
 #include "lockstep/sweep/internal/kept_weights.h"
 
-#include <algorithm>
 #include <cmath>
-#include <tuple>
+#include <iterator>
+#include <utility>
 
 #include "lockstep/record/run_folder.h"
 
@@ -10,27 +10,28 @@ namespace lockstep::sweep {
 
 namespace fs = std::filesystem;
 
-void drop_weights(const SweepPaths& paths, const SweepSpec& spec, const std::vector<Trial>& trials,
-                  std::set<int64_t>& dropped) {
-  if (spec.options.keep_weights == 0 || !spec.trains()) return;
-  std::vector<const Trial*> over;
-  for (const Trial& trial : trials) {
-    if (trial.state != TrialState::waiting && trial.state != TrialState::running) over.push_back(&trial);
-  }
-  const double sign = spec.maximizes() ? -1 : 1;
-  const auto rank = [&](const Trial* one) {
-    return std::tuple(one->state == TrialState::failed, one->state != TrialState::ended,
-                      std::isnan(one->value) ? 0.0 : sign * one->value, one->number);
-  };
-  std::sort(over.begin(), over.end(), [&](const Trial* a, const Trial* b) { return rank(a) < rank(b); });
-  for (size_t i = static_cast<size_t>(spec.options.keep_weights); i < over.size(); ++i) {
-    if (!dropped.insert(over[i]->number).second) continue;
-    const record::RunPaths run{paths.trial(over[i]->number)};
-    std::error_code ignored;  // what cannot be removed stays
-    fs::remove_all(run.checkpoints(), ignored);
-    fs::remove(run.weights(), ignored);
-    fs::remove(run.best_weights(), ignored);
-  }
+KeptWeights::KeptWeights(SweepPaths paths, const SweepSpec& spec)
+    : paths_(std::move(paths)),
+      count_(spec.trains() ? static_cast<size_t>(spec.options.keep_weights) : 0),
+      sign_(spec.maximizes() ? -1 : 1) {}
+
+void KeptWeights::take(const Trial& trial) {
+  if (trial.state == TrialState::waiting || trial.state == TrialState::running) return;
+  if (count_ == 0 || !taken_.insert(trial.number).second) return;
+  best_.emplace(trial.state == TrialState::failed, trial.state != TrialState::ended,
+                std::isnan(trial.value) ? 0.0 : sign_ * trial.value, trial.number);
+  if (best_.size() <= count_) return;
+  const auto worst = std::prev(best_.end());
+  remove(std::get<int64_t>(*worst));
+  best_.erase(worst);
+}
+
+void KeptWeights::remove(int64_t trial) const {
+  const record::RunPaths run{paths_.trial(trial)};
+  std::error_code ignored;
+  fs::remove_all(run.checkpoints(), ignored);
+  fs::remove(run.weights(), ignored);
+  fs::remove(run.best_weights(), ignored);
 }
 
 }  // namespace lockstep::sweep

@@ -6,6 +6,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
+#include "lockstep/record/requests.h"
 #include "lockstep/sweep/engine.h"
 
 namespace lockstep::sweep {
@@ -45,6 +46,12 @@ void ask_to_stop(const SweepPaths& paths, int64_t trial) {
   make_request(paths, {.what = "stop", .trial = trial});
 }
 void ask_to_stop(const SweepPaths& paths) { make_request(paths, {.what = "stop"}); }
+
+void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
+  if (record::is_end_asked(paths.trial(trial))) return;
+  record::make_request(paths.trial(trial),
+                       {.request = record::RequestKind::finish, .from = "lockstep sweep stop"});
+}
 
 void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
   fs::remove_all(paths.trial(trial));

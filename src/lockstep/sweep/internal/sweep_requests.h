@@ -22,6 +22,9 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths);
 /// Throws not_found if no program works on the sweep.
 void make_request(const SweepPaths& paths, const SweepRequest& request);
 
+/// Asks the run of a trial to end with its weights, unless it has such a request that it has not taken.
+void ask_run_to_end(const SweepPaths& paths, int64_t trial);
+
 /// What earlier programs were asked for.
 void forget_requests(const SweepPaths& paths);
 

@@ -88,23 +88,34 @@ std::optional<double> metric_of(const record::RunSummary& summary, const std::fi
   return std::nullopt;
 }
 
-// Whether another try would end the same way. The code is that of its error, if it is known; a full disk or
-// too little memory may end a trial before it has a run folder, which would say it.
-bool is_repeatable(const std::filesystem::path& folder, int status, std::string code) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) return true;
-  if (!record::holds_run(folder)) return !is_passing(code);
+// Of the error with which it ended; empty if it is not known. A full disk or too little memory may end a
+// trial before it has a run folder, which would say it.
+std::string code_of(const std::filesystem::path& folder, const EndedTrial& trial) {
+  std::string code = trial.code;
+  if (!record::holds_run(folder)) return code;
   try {
     for (const record::Event& event : record::read_events(folder)) {
       if (event.kind == "failed") code = record::text(event, "code");
     }
   } catch (const Error&) {
-    return false;
+    return "";
   }
-  return !is_passing(code);
+  return code;
 }
 
-// Whether the run's newest attempt has answered a request for its end. It may have paused or saved before it
-// did what it was asked for.
+// Whether another try would end the same way.
+bool is_repeatable(int status, const std::string& code) {
+  return (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) || !is_passing(code);
+}
+
+// As the kernel and schedulers end what takes too much memory, also below a shell.
+bool is_killed(int status) {
+  return WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL
+                             : WEXITSTATUS(status) == launch::kSignalStatus + SIGKILL;
+}
+
+// Whether the run's newest attempt was asked for its end. It may have paused or saved before it did what it
+// was asked for, or before it read the request.
 bool was_asked_to_end(const std::filesystem::path& folder) {
   const auto stop = describe_detail::as_text(record::RequestKind::stop);
   const auto finish = describe_detail::as_text(record::RequestKind::finish);
@@ -122,7 +133,7 @@ bool was_asked_to_end(const std::filesystem::path& folder) {
   } catch (const Error&) {
     return false;
   }
-  return asked;
+  return asked || record::is_end_asked(folder);
 }
 
 Outcome failure(const record::RunSummary& summary, std::string error) {
@@ -130,6 +141,39 @@ Outcome failure(const record::RunSummary& summary, std::string error) {
           .step = summary.step.value_or(0),
           .total_steps = summary.total_steps.value_or(0),
           .error = std::move(error)};
+}
+
+bool has_ended_on_request(const std::filesystem::path& folder) {
+  const auto run = record::read_result(folder);
+  return run && run->reason == "request";
+}
+
+std::string words_without_value(const std::string& metric, TrialState state, int64_t step) {
+  if (state == TrialState::stopped) return "it was stopped before it had a " + metric;
+  if (state == TrialState::waiting)
+    return "it has no " + metric + " at step " + std::to_string(step) + ": it was not validated until then";
+  return "it has no " + metric;
+}
+
+struct TrialRun {
+  const std::filesystem::path& folder;
+  const record::RunSummary& summary;
+};
+
+// What the run has come to.
+TrialResult result_in(const TrialRun& run, const SweepSpec& spec, TrialState state) {
+  const record::RunSummary& summary = run.summary;
+  const auto value = metric_of(summary, run.folder, spec.metric());
+  const int64_t step = summary.step.value_or(0);
+  TrialResult result{.seconds = summary.seconds.value_or(0)};
+  result.outcome = Outcome{.state = state,
+                           .value = value.value_or(kAbsent),
+                           .step = step,
+                           .total_steps = summary.total_steps.value_or(0),
+                           .error = value ? "" : words_without_value(spec.metric(), state, step)};
+  const auto recorded = record::read_result(run.folder);
+  if (recorded && summary.state == record::RunState::ended) result.weights_hash = recorded->weights_hash;
+  return result;
 }
 
 TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial,
@@ -140,7 +184,7 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
   TrialResult result;
   if (!record::holds_run(folder)) {
     const std::string error = error_in(last_output(paths.output(segment.trial)));
-    if (is_repeatable(folder, status, trial.code)) {
+    if (is_repeatable(status, trial.code)) {
       result.outcome = failure({}, error);
     } else {
       result.lost = WIFEXITED(status) && !error.empty() ? error : how;
@@ -148,29 +192,19 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
     return result;
   }
   const record::RunSummary summary = record::summary_of(folder);
-  result.seconds = summary.seconds.value_or(0);
   const bool ended = summary.state == record::RunState::ended;
   const bool stopped = summary.state == record::RunState::stopped;
   const bool asked = stopped && was_asked_to_end(folder);
   const bool paused = stopped && segment.until > 0 && summary.step.value_or(0) >= segment.until;
   if (asked || (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (ended || paused))) {
-    const auto value = metric_of(summary, folder, spec.metric());
-    const auto run = record::read_result(folder);
-    const bool by_hand = asked || (ended && run && run->reason == "request");
-    result.outcome =
-        Outcome{.state = by_hand  ? TrialState::stopped
-                         : paused ? TrialState::waiting
-                                  : TrialState::ended,
-                .value = value.value_or(kAbsent),
-                .step = summary.step.value_or(0),
-                .total_steps = summary.total_steps.value_or(0),
-                .error = value     ? ""
-                         : by_hand ? "it was stopped before it had a " + spec.metric()
-                         : paused  ? "it has no " + spec.metric() + " at step " +
-                                        std::to_string(segment.until) + ": it was not validated until then"
-                                  : "it has no " + spec.metric()};
-    if (run && ended) result.weights_hash = run->weights_hash;
-  } else if (summary.state == record::RunState::failed && is_repeatable(folder, status, {})) {
+    const bool by_hand = asked || (ended && has_ended_on_request(folder));
+    return result_in({folder, summary}, spec,
+                     by_hand  ? TrialState::stopped
+                     : paused ? TrialState::waiting
+                              : TrialState::ended);
+  }
+  result.seconds = summary.seconds.value_or(0);
+  if (summary.state == record::RunState::failed && is_repeatable(status, code_of(folder, trial))) {
     result.outcome = failure(summary, summary.reason);
   } else {
     // An attempt that ended before it had a record has said why.
@@ -216,6 +250,15 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
   return result;
 }
 
+TrialResult checked(TrialResult result, const SweepSpec& spec) {
+  if (!result.outcome || result.outcome->state == TrialState::failed) return result;
+  if (std::isfinite(result.outcome->value)) return result;
+  result.outcome->state = TrialState::failed;
+  if (result.outcome->error.empty())
+    result.outcome->error = "its " + spec.metric() + " is not a finite number";
+  return result;
+}
+
 }  // namespace
 
 std::optional<double> named_value(std::string_view output, std::string_view name) {
@@ -234,8 +277,29 @@ std::optional<double> named_value(std::string_view output, std::string_view name
 
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
   const int status = trial.end.status.value_or(SIGKILL);
-  return spec.trains() ? result_of_training(paths, spec, trial, status)
-                       : result_of_program(paths, spec, trial.segment, status);
+  TrialResult result = spec.trains() ? result_of_training(paths, spec, trial, status)
+                                     : result_of_program(paths, spec, trial.segment, status);
+  const bool is_lost = !result.outcome;
+  if (is_lost && (is_killed(status) ||
+                  code_of(paths.trial(trial.segment.trial), trial) == name_of(ErrorCode::out_of_memory)))
+    result.hint = memory_hint(spec);
+  return checked(std::move(result), spec);
+}
+
+std::optional<TrialResult> result_of_asked_end(const SweepPaths& paths, const SweepSpec& spec,
+                                               const Segment& segment) {
+  const std::filesystem::path folder = paths.trial(segment.trial);
+  if (!spec.trains() || !record::holds_run(folder) || !was_asked_to_end(folder)) return std::nullopt;
+  const record::RunSummary summary = record::summary_of(folder);
+  // It had no steps left to leave out; the next attempt says so.
+  if (summary.state == record::RunState::ended && !has_ended_on_request(folder)) return std::nullopt;
+  return checked(result_in({folder, summary}, spec, TrialState::stopped), spec);
+}
+
+std::string memory_hint(const SweepSpec& spec) {
+  return spec.options.profile.empty() ? "if memory ran out, train fewer trials at once (--trials)"
+                                      : "if memory ran out, give each job more (\"memory\" of the profile " +
+                                            quote(spec.options.profile) + ") or run fewer (--trials)";
 }
 
 LogLine line_of(const Segment& segment, const TrialResult& result) {

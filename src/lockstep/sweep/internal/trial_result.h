@@ -12,11 +12,22 @@ namespace lockstep::sweep {
 struct TrialResult {
   std::optional<Outcome> outcome{};  ///< nothing: it was lost, and is trained again
   std::string lost{};                ///< why
+  std::string hint{};                ///< for a person, if it is lost each time; may be empty
   double seconds = 0;                ///< of training, as far as the run knows
   std::string weights_hash{};
 };
 
+/// A result whose metric is not a finite number is a failure.
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial);
+
+/// Of a trial that is to be trained, but whose newest attempt was asked to end: the sweep was killed before
+/// it logged that, or the request came after the attempt's last look. The trial ends with what it has.
+/// Nothing if nobody has asked.
+std::optional<TrialResult> result_of_asked_end(const SweepPaths& paths, const SweepSpec& spec,
+                                               const Segment& segment);
+
+/// What to change where trials end for lack of memory.
+std::string memory_hint(const SweepSpec& spec);
 
 /// The line of the log that says it; the result has an outcome.
 LogLine line_of(const Segment& segment, const TrialResult& result);

@@ -131,7 +131,7 @@ void Training::walk(Worker& worker) {
   // A run that was stopped or killed between its last validation and its end has ended there.
   if (worker.is_first() && patience_is_over()) end_.end_with(EndReason::patience);
   while (!end_.is_last(worker.step)) {
-    if (worker.is_first() && pause_is_due(worker.step)) end_.end_with(EndReason::stopped);
+    if (worker.is_first() && pause_is_due(worker.step)) end_.pause();
     if (!train_step(worker) || state_.starts_again) break;
     if (tests_rates()) continue;
     if (validation_is_due(worker.step)) validate(worker);

@@ -1,5 +1,6 @@
 #include "lockstep/train/loop/run_end.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "lockstep/base/seconds.h"
@@ -24,6 +25,11 @@ void RunEnd::end_with(EndReason reason) {
   ended_ = true;
 }
 
+void RunEnd::pause() {
+  const std::lock_guard lock(reason_mutex_);
+  pauses_ = ended_ = true;
+}
+
 void RunEnd::end_if_time_is_over() {
   const double most = setup_.plan.length.max_time;
   if (most > 0 && seconds() >= most) end_with(EndReason::max_time);
@@ -33,6 +39,9 @@ void RunEnd::end_if_time_is_over() {
 NextMove RunEnd::agree() {
   constexpr int kUpdate = 0, kUpdateAndSave = 1, kComputeAgain = 2, kEnd = 3;
   const std::lock_guard lock(reason_mutex_);
+  // The request may have come after the last look at it. Its answer says that the weights are written.
+  if (pauses_ && setup_.wishes != nullptr && setup_.wishes->finish)
+    reason_ = std::max(reason_, EndReason::request);
   const int own = ended_              ? kEnd + static_cast<int>(reason_)
                   : out_of_memory_    ? kComputeAgain
                   : checkpoint_asked_ ? kUpdateAndSave
@@ -46,6 +55,8 @@ NextMove RunEnd::agree() {
   }
   if (agreed < kEnd) return computes_again_ ? NextMove::compute_again : NextMove::update;
   reason_ = static_cast<EndReason>(agreed - kEnd);
+  // What ends a run by itself ends it again after a resume.
+  if (pauses_ && reason_ < EndReason::observer) reason_ = EndReason::stopped;
   ended_ = agreed_to_end_ = true;
   return NextMove::end;
 }

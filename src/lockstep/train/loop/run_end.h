@@ -35,6 +35,9 @@ class RunEnd {
   /// The first reason counts, but a stop replaces any other: the test that follows another end is then left
   /// to the resume.
   void end_with(EndReason reason);
+  /// --pause-after-step is reached; the first worker of each rank says so. The run ends as stopped. Only an
+  /// end that somebody asked for (EndReason::observer, EndReason::request) counts more.
+  void pause();
   void end_if_time_is_over();
   /// A checkpoint is to be saved after a step.
   void ask_for_checkpoint() { checkpoint_asked_ = true; }
@@ -77,6 +80,7 @@ class RunEnd {
   bool agreed_to_end_ = false;
   std::mutex reason_mutex_;
   EndReason reason_ = EndReason::finished;
+  bool pauses_ = false;
 };
 
 }  // namespace lockstep::train

@@ -1,9 +1,12 @@
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +16,8 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/data/images_in_memory.h"
 #include "lockstep/nn/module.h"
+#include "lockstep/record/event_kinds.h"
+#include "lockstep/record/requests.h"
 #include "lockstep/record/status_file.h"
 #include "lockstep/train/run/fit.h"
 
@@ -131,6 +136,31 @@ TEST_F(OwnModule, OfOtherParametersCannotContinueARun) {
   train(of_width(8), 1, "run", {.pause_after_step = 3});
   EXPECT_THAT(why_not(of_width(12), 1, "run", {.resume = true}),
               HasSubstr("\"hidden.weight\" [8, 16] where this network has \"hidden.weight\" [12, 16]"));
+}
+
+// Also if it is granted in the step before the pause.
+TEST_F(OwnModule, WritesItsWeightsWhenItIsAskedToFinishWhereItPauses) {
+  TrainingRequest request;
+  request.dataset = dark_and_light();
+  request.network = nn::network("own", [](const nn::NetworkInput& input) { return OwnNet(input, true); });
+  const std::filesystem::path run = temporary_.path() / "run";
+  request.observer = [&](const record::Event& event) {
+    if (event.kind != record::Step::kind || event.step != 3) return record::Control::go;
+    const std::string id = record::make_request(run, {.request = record::RequestKind::finish});
+    while (!record::is_taken(run, id)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return record::Control::go;
+  };
+  Options options;
+  options.workers = 2;
+  options.mini_batch_size = 8;
+  options.max_epochs = 30;
+  options.pause_after_step = 3;
+  options.output = run.string();
+  const Result result = fit(request, options);
+  EXPECT_EQ(result.reason, EndReason::request);
+  EXPECT_EQ(result.steps, 3);
+  EXPECT_TRUE(std::filesystem::exists(run / "model.safetensors"));
+  EXPECT_EQ(record::read_status(run)->state, record::RunState::ended);
 }
 
 TEST_F(OwnModule, IsNotTrainedWithRatesThatNoCommandLineTakes) {
