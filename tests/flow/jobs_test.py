@@ -89,6 +89,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.jobs.run("job", "wait", job), f"job {job}: ended\n")
         printed, errors = attached.communicate(timeout=30)
         self.assertEqual(attached.returncode, 0, errors)
+        self.assertTrue(printed.endswith(f"job {job}: ended\n"), printed)
         for fold in (1, 2, 3):
             self.assertIn(f"fold {fold} of 3, in {run}/fold-{fold}", printed)
             self.assertEqual(runs.weights(run / f"fold-{fold}"), runs.weights(alone / f"fold-{fold}"))

@@ -137,7 +137,9 @@ def check_run(lockstep, folder, digits):
     _, ours_folded = predicted(lockstep("predict", folder / "folded.json", digits, "--weights",
                                         folder / "folded.safetensors", "--json"))
     check("folded, imported", ours_folded, ours)
-    lockstep("import", file, "--output", folder / "back.json")
+    printed = lockstep("import", file, "--output", folder / "back.json")
+    next_command = [line for line in printed.splitlines() if line.startswith("next: lockstep predict ")][0]
+    assert next_command.endswith(f" --classes {folder}/back.classes.txt"), printed
     assert sha256(folder / "back.safetensors") == sha256(run / "model.safetensors")
     assert (folder / "back.classes.txt").read_text().split() == [str(digit) for digit in range(10)]
     mean, deviation = map(float, json.loads((folder / "back.json").read_text())["input"]["normalize"].split(","))

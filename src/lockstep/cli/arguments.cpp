@@ -60,6 +60,7 @@ std::string option_meant(std::string typed, const std::vector<std::string>& know
     return std::find(known.begin(), known.end(), name) != known.end();
   };
   if (is_known(typed.c_str())) return typed;
+  if (const std::string plural = typed + "s"; is_known(plural.c_str())) return plural;
   for (const OtherName& other : kOtherNames) {
     if (typed == other.there && is_known(other.here)) return other.here;
   }

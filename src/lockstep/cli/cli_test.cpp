@@ -88,6 +88,7 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   EXPECT_EQ(error_of({"f", "--momentun", "0.9"}).message(), "there is no option --momentun");
   EXPECT_EQ(error_of({"f", "--momentun=0.9"}).hint(), "did you mean --momentum?");
   EXPECT_EQ(error_of({"f", "--epochs", "3"}).hint(), "did you mean --max-epochs?");
+  EXPECT_EQ(error_of({"f", "--worker", "3"}).hint(), "did you mean --workers?");
   EXPECT_EQ(error_of({"f", "-x"}).hint(), "lockstep train --help lists all options");
 }
 
@@ -189,7 +190,10 @@ TEST(Engine, HasTheCommandsThatTheProgramLeavesToIt) {
 
 TEST(Help, LinesFitTheWidth) {
   for (const Verb& verb : builtin_verbs()) {
-    for (const std::string& line : split(verb_help(verb, 100), '\n')) EXPECT_LE(line.size(), 100u) << line;
+    for (const int width : {80, 100}) {
+      for (const std::string& line : split(verb_help(verb, width), '\n'))
+        EXPECT_LE(line.size(), static_cast<size_t>(width)) << line;
+    }
   }
   EXPECT_EQ(wrap("one two three", 7, 2), "one two\n  three");
 }

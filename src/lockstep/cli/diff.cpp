@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
@@ -82,6 +83,14 @@ std::string tensor_table(const std::vector<TensorDifference>& differences, int w
          (left_out == 0 ? "" : "  and " + with_commas(static_cast<int64_t>(left_out)) + " more tensors\n");
 }
 
+// A tensor that both have counts once.
+int64_t count_of_tensors(const nn::NamedTensors& a, const nn::NamedTensors& b) {
+  std::set<std::string> names;
+  for (const auto& entry : a) names.insert(entry.first);
+  for (const auto& entry : b) names.insert(entry.first);
+  return static_cast<int64_t>(names.size());
+}
+
 }  // namespace
 
 int run_diff(const Call& call, Console& console) {
@@ -112,7 +121,7 @@ int run_diff(const Call& call, Console& console) {
   }
   console.print(steps + weights_names(a, b) + " differ in " +
                 with_commas(static_cast<int64_t>(differences.size())) + " of " +
-                with_commas(static_cast<int64_t>(a.weights->size())) + " tensors:\n" +
+                with_commas(count_of_tensors(*a.weights, *b.weights)) + " tensors:\n" +
                 tensor_table(differences, width));
   return 1;
 }

@@ -1,6 +1,7 @@
 #include "lockstep/cli/exported_network.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -156,6 +157,11 @@ onnx::TrainedNetwork open_exported(const Call& call, Console& console, NeedsWeig
   const auto choice = settings_of<ModelChoice>(call);
   const bool network = nn::native_input(name).has_value() || name.ends_with(".json");
   if (!network) {
+    std::error_code none;
+    if (!std::filesystem::exists(name, none))
+      throw Error(
+          ErrorCode::not_found, quote(name) + " is neither a run folder nor a network",
+          "name the --output folder of lockstep train, FILE.json, or a network of lockstep network list");
     if (needs == NeedsWeights::no && std::filesystem::is_directory(name))
       return trained(train::untrained_model_of_run(name));
     return trained(open_model(call, console));

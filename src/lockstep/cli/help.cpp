@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "lockstep/base/text.h"
 
@@ -9,6 +11,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int kOptionColumn = 30;
+constexpr size_t kLargeFamily = 4;  // commands of two words with the same first one
 
 // A label and its text side by side. After a long label the text starts on the next line.
 std::string entry(const std::string& label, const std::string& text, int column, int width) {
@@ -37,6 +40,31 @@ std::string entries(const std::vector<Verb>& verbs, int width) {
     if (!verb.hidden) text += entry(verb.name + " " + verb.words, verb.summary, column, width);
   }
   return text;
+}
+
+// One line in place of all commands of a large family, so that the list is one screen.
+std::vector<Verb> with_families_as_one(const std::vector<Verb>& verbs) {
+  std::map<std::string, std::vector<std::string>> families;
+  for (const Verb& verb : verbs) {
+    const std::vector<std::string> name = split(verb.name, ' ');
+    if (!verb.hidden && name.size() == 2) families[name.front()].push_back(name.back());
+  }
+  std::vector<Verb> lines;
+  std::set<std::string> seen;
+  for (const Verb& verb : verbs) {
+    const std::string first = split(verb.name, ' ').front();
+    const auto family = families.find(first);
+    if (verb.name == first || family == families.end() || family->second.size() < kLargeFamily) {
+      lines.push_back(verb);
+    } else if (seen.insert(first).second) {
+      Verb line{};
+      line.name = first;
+      line.words = "COMMAND";
+      line.summary = join(family->second, ", ");
+      lines.push_back(line);
+    }
+  }
+  return lines;
 }
 
 }  // namespace
@@ -99,11 +127,11 @@ std::string sentence(const std::string& text, int width) {
 
 std::string program_help(const std::vector<Verb>& verbs, int width) {
   std::string text = wrap(kWhatItIs, width, 0);
-  text += "\n\nusage: lockstep COMMAND ...\n\n" + entries(verbs, width);
+  text += "\n\nusage: lockstep COMMAND ...\n\n" + entries(with_families_as_one(verbs), width);
   text += "\nexample:\n  lockstep train FOLDER\n\n";
   text += wrap(
       "FOLDER contains a folder of images for each class. All options have defaults; lockstep COMMAND --help "
-      "lists them.",
+      "lists them. The first word of several commands lists these, as in lockstep job --help.",
       width, 0);
   return text + "\n";
 }
@@ -120,7 +148,7 @@ std::string verb_help(const Verb& verb, int width) {
   std::string text = usage_line(verb) + "\n\n" + wrap(verb_text(verb), width, 0) + "\n";
   std::string section;
   for (const FieldInfo& field : verb.fields()) {
-    if (field.section != section) text += "\n" + field.section + ":\n";
+    if (field.section != section) text += "\n" + wrap(field.section + ":", width, 0) + "\n";
     section = field.section;
     text += entry("--" + field.name + value_word(field), field_help(field), kOptionColumn, width);
   }

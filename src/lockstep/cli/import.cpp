@@ -31,11 +31,12 @@ void refuse_existing(const std::filesystem::path& path) {
 }
 
 std::string next_command(const onnx::TrainedNetwork& trained, const std::filesystem::path& graph,
-                         const std::filesystem::path& weights) {
-  const std::string command = trained.input.time_steps > 0
-                                  ? "lockstep train FOLDER --network " + shell_word(graph.string())
-                                  : "lockstep predict " + shell_word(graph.string()) + " IMAGES";
+                         const std::filesystem::path& weights, const std::filesystem::path& classes) {
+  const bool predicts = trained.input.time_steps == 0;
+  const std::string command = predicts ? "lockstep predict " + shell_word(graph.string()) + " IMAGES"
+                                       : "lockstep train FOLDER --network " + shell_word(graph.string());
   return command + " --weights " + shell_word(weights.string()) +
+         (predicts && !trained.classes.empty() ? " --classes " + shell_word(classes.string()) : "") +
          (nn::expected_input(trained.network).contains("normalize") ? "" : " --normalize ...");
 }
 
@@ -60,9 +61,11 @@ int run_import(const Call& call, Console& console) {
   if (!trained.classes.empty()) write_file_atomic(classes, join(trained.classes, "\n") + "\n");
   for (const std::string& note : imported.notes) console.note("note: " + printable(note) + "\n");
   const auto table = nn::inspect_network(trained.network, trained.input);
-  console.print(graph.string() + " and " + weights.string() +
-                (trained.classes.empty() ? "" : " and " + classes.string()) + ": " +
-                nn::network_totals_text(table) + "next: " + next_command(trained, graph, weights) + "\n");
+  const std::string files = trained.classes.empty()
+                                ? graph.string() + " and " + weights.string()
+                                : graph.string() + ", " + weights.string() + " and " + classes.string();
+  console.print(files + ": " + nn::network_totals_text(table) +
+                "next: " + next_command(trained, graph, weights, classes) + "\n");
   return 0;
 }
 

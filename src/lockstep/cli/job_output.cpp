@@ -219,7 +219,9 @@ int64_t copy_in(const fs::path& from, const fs::path& to, const std::vector<std:
 }
 
 std::string closing_words(const JobView& view) {
-  return "job " + view.id + ": " + state_word(view) + (view.reason.empty() ? "" : ": " + view.reason) + "\n";
+  return printable("job " + view.id + ": " + state_word(view) +
+                   (view.reason.empty() ? "" : ": " + view.reason)) +
+         "\n";
 }
 
 JobPaths job_of(const Call& call, Console& console) {
@@ -307,7 +309,7 @@ Attached attach_to_run(const JobPaths& paths, const AttachOptions& options, Cons
   });
   runs.finish();
   if (!is_over) return {.signal = signals.signal()};
-  console.print(printable(closing_words(view)).append("\n"));
+  console.print(closing_words(view));
   return {.over = view};
 }
 

@@ -65,6 +65,12 @@ std::string help_of_family(const std::vector<std::string>& arguments, int width)
   return is_asked && !is_verb ? family_help(builtin_verbs(), family, width) : "";
 }
 
+// With the commands that begin with its name: those of "sweep" after its own options.
+std::string help_of_verb(const Verb& verb, int width) {
+  const std::string members = family_help(builtin_verbs(), verb.name, width);
+  return verb_help(verb, width) + (members.empty() ? "" : "\n" + members);
+}
+
 int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console,
              const RunInEngine& engine) {
   const auto rest = arguments.begin() + static_cast<std::ptrdiff_t>(split(verb.name, ' ').size());
@@ -73,7 +79,7 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
                                         : read_arguments;
   const Call call = read(verb, {rest, arguments.end()});
   if (call.help) {
-    console.print(verb_help(verb, console.width()));
+    console.print(help_of_verb(verb, console.width()));
     return 0;
   }
   if (const auto status = relay(verb, call, console)) return *status;
@@ -97,7 +103,7 @@ int answer(const std::vector<std::string>& arguments, Console& console, const Ru
     return 0;
   }
   if (first == "help") {
-    console.print(verb_help(find_verb({arguments.begin() + 1, arguments.end()}), console.width()));
+    console.print(help_of_verb(find_verb({arguments.begin() + 1, arguments.end()}), console.width()));
     return 0;
   }
   verb = &find_verb(arguments);

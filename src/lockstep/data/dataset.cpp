@@ -16,8 +16,7 @@ namespace {
 std::string decode_message(const std::string& source, const std::string& reason,
                            const std::optional<BadImage::Position>& place) {
   std::string message = "cannot decode \"" + source + "\"";
-  if (place)
-    message += " (sample " + std::to_string(place->number) + " of " + std::to_string(place->count) + ")";
+  if (place) message += " (sample " + with_commas(place->number) + " of " + with_commas(place->count) + ")";
   return message + ": " + reason;
 }
 

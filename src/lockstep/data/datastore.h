@@ -39,7 +39,7 @@ enum class SampleKind { image, sequence };
 /// A stored image that cannot be read: `cannot decode "path": reason`, corrupt_data.
 class BadImage : public Error {
  public:
-  /// A sample's number in its dataset, for messages: `(sample 16 of 96000)`, counted from 1.
+  /// A sample's number in its dataset, for messages: `(sample 16 of 96,000)`, counted from 1.
   struct Position {
     int64_t number = 0;
     int64_t count = 0;

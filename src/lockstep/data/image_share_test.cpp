@@ -102,6 +102,11 @@ TEST(ImageShare, PartsReadWhatTheWholeKeeps) {
   EXPECT_THROW(ImageSet(whole.subset({1, 2}).subset({1}), images), Error);
 }
 
+TEST(BadImage, LargeNumbersAreGrouped) {
+  EXPECT_EQ(BadImage("a.png", "it is damaged", BadImage::Position{901, 1801}).message(),
+            "cannot decode \"a.png\" (sample 901 of 1,801): it is damaged");
+}
+
 TEST(ImageShare, ABadImageHasItsNumberInThePart) {
   const lockstep::test::TemporaryFolder folder;
   for (const char* name : {"a/1.png", "a/2.png", "b/3.png", "b/4.png"}) folder.write(name, "no image");

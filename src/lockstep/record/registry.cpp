@@ -155,7 +155,8 @@ void check_root(const std::filesystem::path& root) {
   struct stat status {};
   if (::stat(root.c_str(), &status) != 0) throw errno_error(errno, "list", root.string());
   if (!S_ISDIR(status.st_mode))
-    throw Error(ErrorCode::invalid_option, quote(root.native()) + " is no folder", "name a folder of runs");
+    throw Error(ErrorCode::invalid_option, quote(root.native()) + " is not a folder",
+                "name a folder of runs");
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ std::string why_it_ended(const std::string& reason) {
   if (reason == "patience") return "ended early: the held-out accuracy no longer rises (--patience)";
   if (reason == "max-time") return "ended by --max-time";
   if (reason == "request") return "ended early, as requested (lockstep stop --finish)";
+  if (reason == "stopped") return "stopped early, with a checkpoint";
   if (reason == "observer") return "ended by the program's observer";
   return "ended: " + printable(reason);
 }

@@ -201,7 +201,9 @@ TEST_F(Progress, AnEpochThatWasNotFinishedIsNotCounted) {
   end.epoch = 2;
   end.values["reason"] = "stopped";
   events.push_back(end);
-  EXPECT_THAT(on_pipe({}, replay(events)), HasSubstr(" after 100 steps in 21.3 s"));
+  const std::string text = on_pipe({}, replay(events));
+  EXPECT_THAT(text, HasSubstr(" after 100 steps in 21.3 s"));
+  EXPECT_THAT(text, HasSubstr("stopped early, with a checkpoint\n"));
 }
 
 TEST_F(Progress, FrozenLayersSayHowFarTheyAre) {

@@ -73,7 +73,9 @@ PlanLine steps_line(const LengthPlan& length, int64_t validation_count, bool giv
     reason += "; ends sooner after " + std::to_string(length.patience) +
               " validations without a better accuracy" +
               (length.patience_from > 0 ? ", counted from step " + with_commas(length.patience_from) : "");
-  return {"steps", with_commas(length.total_steps) + " in " + std::to_string(length.max_epochs) + " epochs",
+  return {"steps",
+          with_commas(length.total_steps) + " in " + std::to_string(length.max_epochs) +
+              (length.max_epochs == 1 ? " epoch" : " epochs"),
           reason};
 }
 

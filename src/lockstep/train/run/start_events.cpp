@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include "lockstep/base/host.h"
+#include "lockstep/base/text.h"
 #include "lockstep/base/version.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/device/isa.h"
@@ -72,7 +73,10 @@ void warn_of_skipped(RunLog& log, const std::vector<data::BadSample>& skipped) {
     log.message("skipped \"" + skipped[i].source + "\": " + skipped[i].reason, "warning");
   record::Skipped all;
   for (const data::BadSample& sample : skipped) all.files.push_back({sample.source, sample.reason});
-  log.message("skipped " + std::to_string(skipped.size()) + " files that are not readable images", "warning");
+  log.message(skipped.size() == 1 ? "skipped 1 file that is not a readable image"
+                                  : "skipped " + with_commas(static_cast<int64_t>(skipped.size())) +
+                                        " files that are not readable images",
+              "warning");
   log.say(all);
 }
 
