@@ -153,6 +153,22 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.page.click("main a")
         self.page.wait_for_selector("h1:text-is('Runs')")
 
+    def test_a_dialog_closes_with_its_page_and_gives_the_focus_back(self):
+        opener = "button:text-is('New training…')"
+        self.browser.show(self.server, "/runs", opener)
+        self.page.click(opener)
+        self.page.wait_for_selector("dialog")
+        self.page.keyboard.press("Escape")
+        self.page.wait_for_selector("dialog", state="detached")
+        self.page.wait_for_function("() => document.activeElement.textContent === 'New training…'")
+        for leave in (self.page.go_back, lambda: self.browser.show(self.server, "/jobs", "h1:text-is('Jobs')")):
+            self.browser.show(self.server, "/experiments", "h1:text-is('Experiments')")
+            self.browser.show(self.server, "/runs", opener)
+            self.page.click(opener)
+            self.page.wait_for_selector("dialog")
+            leave()
+            self.page.wait_for_selector("dialog", state="detached")
+
     def test_the_list_has_the_loss_of_held_out_data(self):
         self.browser.show(self.server, "/runs", "tbody tr")
         self.assertEqual(self.page.inner_text("th.c-loss"), "Held-out loss")

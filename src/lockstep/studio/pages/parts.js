@@ -74,6 +74,9 @@ export function closeDialog() {
   m.redraw();
 }
 
+// It is about the page below it.
+window.addEventListener("hashchange", closeDialog);
+
 // A question with the command that the answer starts.
 //   content  {title, text, words, button, danger, act}: act() returns a promise
 export const DialogHost = {
@@ -83,18 +86,26 @@ export const DialogHost = {
 const Dialog = {
   oncreate: ({ dom }) => {
     dom.showModal();
-    dom.addEventListener("close", closeDialog);
+    dom.onclose = closeDialog;
+  },
+  // Gives the focus back to the button that opened it.
+  onremove: ({ dom }) => {
+    dom.onclose = null;
+    dom.close();
   },
   view: () => {
-    const { title, text, words, button, danger, act, body } = dialog.content;
+    const shown = dialog.content;
+    const { title, text, words, button, danger, act, body } = shown;
     const go = async (event) => {
       event.preventDefault();
       dialog.busy = true;
       try {
         await act();
-        if (dialog.content?.isOpenAfter) dialog.busy = false;
+        if (dialog.content !== shown) return; // it was closed meanwhile
+        if (shown.isOpenAfter) dialog.busy = false;
         else closeDialog();
       } catch (error) {
+        if (dialog.content !== shown) return;
         Object.assign(dialog, { error, busy: false });
         m.redraw();
       }
