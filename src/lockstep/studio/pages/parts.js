@@ -24,6 +24,11 @@ export const Problem = {
     m(".problem", { role: "alert" }, m("strong", error.message), error.hint ? m("p", error.hint) : null),
 };
 
+// In place of a page that has nothing else to show.
+export const ProblemPage = {
+  view: ({ attrs: { title, error } }) => m("div", m("h1", title), m(".spaced"), m(Problem, { error })),
+};
+
 // Where studio looks for runs and sweeps, of a list that has none.
 export const Roots = {
   view: () => m("p", "Looked for in ", program.roots.map((root, at) => [at > 0 ? ", " : "", m("code", m("bdi", root))]), " and the folders below. For other folders: ",
