@@ -159,13 +159,21 @@ class CloudFaults(Cloud):
     def test_a_stopped_cluster_is_not_resized(self):
         account = self.account
         self.check(account.run(*account.create_words("c1")))
-        self.check(account.run("stop", "c1"))
+        # Another machine of the user has the cluster, too, and neither knows what the other does.
+        elsewhere = {"XDG_STATE_HOME": str(account.folder / "elsewhere")}
+        shutil.copytree(account.folder / "state/lockstep/cloud/c1", account.folder / "elsewhere/lockstep/cloud/c1")
+        self.check(account.run("stop", "c1", environment=elsewhere))
         before = self.rates()
         asked = account.log.read_text().count("update-cluster")
-        error = self.error_of(account.run("resize", "c1", "--workers", "16", "--yes"))
-        self.assertIn('cannot resize "c1": it is stopped', error)
-        self.assertIn("lockstep cloud start c1", error)
+        for answer in (["--yes"], []):  # it is refused before anybody is asked
+            error = self.error_of(account.run("resize", "c1", "--workers", "16", *answer))
+            self.assertIn('cannot resize "c1": it is stopped', error)
+            self.assertIn("lockstep cloud start c1", error)
         self.assertEqual((account.log.read_text().count("update-cluster"), self.rates()), (asked, before))
+        self.check(account.run("stop", "c1"))
+        self.check(account.run("start", "c1", environment=elsewhere))
+        self.check(account.run("resize", "c1", "--workers", "16", "--yes"))
+        self.assertEqual((self.listed()["state"], self.rates()[-1][1]), ("running", True))
 
     def test_ctrl_c_in_a_program_removes_its_cluster(self):
         """examples/cloud_cluster."""

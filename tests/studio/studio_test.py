@@ -153,10 +153,47 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.page.click("main a")
         self.page.wait_for_selector("h1:text-is('Runs')")
 
+    def test_a_dialog_closes_with_its_page_and_gives_the_focus_back(self):
+        opener = "button:text-is('New training…')"
+        self.browser.show(self.server, "/runs", opener)
+        self.page.click(opener)
+        self.page.wait_for_selector("dialog")
+        self.page.keyboard.press("Escape")
+        self.page.wait_for_selector("dialog", state="detached")
+        self.page.wait_for_function("() => document.activeElement.textContent === 'New training…'")
+        for leave in (self.page.go_back, lambda: self.browser.show(self.server, "/jobs", "h1:text-is('Jobs')")):
+            self.browser.show(self.server, "/experiments", "h1:text-is('Experiments')")
+            self.browser.show(self.server, "/runs", opener)
+            self.page.click(opener)
+            self.page.wait_for_selector("dialog")
+            leave()
+            self.page.wait_for_selector("dialog", state="detached")
+
     def test_the_list_has_the_loss_of_held_out_data(self):
         self.browser.show(self.server, "/runs", "tbody tr")
         self.assertEqual(self.page.inner_text("th.c-loss"), "Held-out loss")
         self.assertEqual(self.page.inner_text("tr:has(bdi:text-is('calm')) td.c-loss"), "0.25")
+
+    def test_a_page_of_what_is_gone_says_so(self):
+        for place, heading in (("/run/x", "Run"), ("/experiment/x", "Experiment"), ("/job/123456789", "Job 123456789"), ("/cluster/x", "x")):
+            self.browser.show(self.server, place, ".problem:has-text('there is no ')")
+            self.assertEqual(self.page.inner_text("h1"), heading)
+            self.assertNotIn("hint:", self.page.inner_text(".problem"))
+            self.assertNotEqual(self.page.inner_text(".problem p"), "")
+            self.assertEqual(self.browser.axe_findings(), [], place)
+        self.browser.show(self.server, "/runs", "tbody tr")
+        self.browser.complaints[:] = [one for one in self.browser.complaints if not re.match("40[04] GET", one)]
+
+    def test_a_list_that_cannot_be_read_anew_says_so(self):
+        self.browser.show(self.server, "/runs", "tbody tr")
+        address = re.compile(r"/api/runs\?")
+        self.page.route(address, lambda route: route.fulfill(status=500, content_type="application/json",
+                                                             body='{"error": "the disk is away"}'))
+        self.page.wait_for_selector(".problem:has-text('the disk is away')")  # the page asks every ten seconds
+        self.assertTrue(self.page.is_visible("tbody tr"))
+        self.page.unroute(address)
+        self.page.wait_for_selector(".problem", state="detached")
+        self.browser.complaints.clear()
 
     def test_an_error_is_said_beside_what_was_read_before(self):
         self.browser.show(self.server, "/run/" + self.ids["calm"], "dl.tiles")

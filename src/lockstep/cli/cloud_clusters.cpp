@@ -190,13 +190,6 @@ std::vector<std::string> regions_of(const std::vector<ClusterRecord>& records, c
   return regions;
 }
 
-std::string head_state(const std::vector<cloud::Machine>& machines) {
-  for (const cloud::Machine& machine : machines) {
-    if (machine.is_head) return machine.state;
-  }
-  return "";
-}
-
 // A stack is complete whether its machines are on or not, and the watchdog, or another machine of the user,
 // may have stopped or started them.
 std::string phase_in_cloud(const Listed& one) {
@@ -205,9 +198,9 @@ std::string phase_in_cloud(const Listed& one) {
   const std::string known = enum_names(phase)[static_cast<size_t>(phase)];
   if (one.status.stack.empty()) return known + ", not in AWS";
   const bool can_be_off = !one.is_known || phase == ClusterPhase::running || phase == ClusterPhase::stopped;
-  const std::string head = head_state(one.status.machines);
-  if (can_be_off && (head == "stopping" || head == "stopped")) return "stopped";
+  if (can_be_off && is_stopped(one.status.machines)) return "stopped";
   if (!one.is_known) return lower(one.status.stack);
+  const std::string head = head_state(one.status.machines);
   return can_be_off && (head == "running" || head == "pending") ? "running" : known;
 }
 
@@ -355,7 +348,9 @@ int run_cloud_resize(const Call& call, Console& console) {
   cloud::ClusterRequest request = ClusterRecords::of_user().find(name).request;
   request.workers = workers;
   const cloud::ClusterPlan plan = provider->plan(request);
-  if (!settings_of<YesChoice>(call).yes &&
+  const bool asks = !settings_of<YesChoice>(call).yes;
+  if (asks) provider->check_resize(name);  // no question about what would be refused
+  if (asks &&
       !is_agreed(console, "change " + name + " to " + std::to_string(plan.machines) + " x " + plan.type +
                               ", up to " + as_dollars(plan.dollars_per_hour) + " an hour?")) {
     console.note("nothing was changed\n");

@@ -48,24 +48,6 @@ ClusterIdentity identity_of(const ClusterRecord& record) {
           .subnet = record.subnet};
 }
 
-// Throws if a stack of the record's name is not the record's. A record without an id stands for any cluster
-// of Lockstep's.
-void check_owner(const Json& state, const ClusterRecord& record, const std::filesystem::path& folder) {
-  const Json tags = state.value("tags", Json::object());
-  if (!tags.contains(kClusterTag))
-    throw Error(
-        ErrorCode::cluster,
-        "the stack " + quote(record.name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
-        "remove it with the program that made it");
-  if (record.id.empty() || tags.value(kIdTag, record.id) == record.id) return;
-  throw Error(
-      ErrorCode::cluster,
-      "the stack " + quote(record.name) + " is of another cluster: its tag " + kIdTag + " is " +
-          quote(printable(tags.value(kIdTag, ""))) + ", not " + quote(record.id),
-      "the machine that made it removes it; of this machine's own there are at most the bucket lockstep-" +
-          record.id + " and the folder " + quote(folder.string()) + ", which you may remove");
-}
-
 bool is_over(const std::string& stack) { return !stack.ends_with("_IN_PROGRESS"); }
 
 void check_cards(const ClusterRequest& request, const ClusterPlan& plan) {
@@ -173,13 +155,32 @@ std::filesystem::path AwsProvider::write_config(const ClusterRecord& record) {
   return file;
 }
 
+// Throws if a stack of the record's name is not the record's. A record without an id stands for any cluster
+// of Lockstep's.
+void AwsProvider::check_owner(const Json& state, const ClusterRecord& record) const {
+  const Json tags = state.value("tags", Json::object());
+  if (!tags.contains(kClusterTag))
+    throw Error(
+        ErrorCode::cluster,
+        "the stack " + quote(record.name) + " is not Lockstep's: it does not have the tag " + kClusterTag,
+        "remove it with the program that made it");
+  if (record.id.empty() || tags.value(kIdTag, record.id) == record.id) return;
+  throw Error(
+      ErrorCode::cluster,
+      "the stack " + quote(record.name) + " is of another cluster: its tag " + kIdTag + " is " +
+          quote(printable(tags.value(kIdTag, ""))) + ", not " + quote(record.id),
+      "the machine that made it removes it; of this machine's own there are at most the bucket lockstep-" +
+          record.id + " and the folder " + quote(records_.folder_of(record.name).string()) +
+          ", which you may remove");
+}
+
 Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch) {
   while (true) {
     Json state = bridge_.ask("state", record.request.region, {{"name", record.name}});
     const std::string stack = state.value("stack", "");
     watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
                 state.value("resources", int64_t{0})});
-    if (!stack.empty()) check_owner(state, record, records_.folder_of(record.name));
+    if (!stack.empty()) check_owner(state, record);
     if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
     // After an update that failed the cluster is as before.
     if (stack == "UPDATE_ROLLBACK_COMPLETE") {
@@ -296,7 +297,7 @@ void AwsProvider::remove_stack(const ClusterRecord& record, const std::string& r
   const std::string& name = record.name;
   Json state = bridge_.ask("state", region, {{"name", name}});
   if (state.value("stack", "").empty()) return;
-  check_owner(state, record, records_.folder_of(name));
+  check_owner(state, record);
   if (state.value("stack", "") != "DELETE_IN_PROGRESS")
     bridge_.parallel_cluster({"delete-cluster", "--cluster-name", name}, region);
   while (true) {

@@ -19,13 +19,16 @@ class AwsProvider : public Provider {
   void adopt(const std::string& name, const std::string& region) override;
   ClusterRecord start(const std::string& name, const Watch& watch) override;
   ClusterRecord stop(const std::string& name, const Watch& watch) override;
+  void check_resize(const std::string& name) override;
   ClusterRecord resize(const std::string& name, int64_t workers, const Watch& watch) override;
   void remove(const std::string& name, const std::string& region, const Watch& watch) override;
 
  private:
   void put_files(const ClusterRecord& record);
   std::filesystem::path write_config(const ClusterRecord& record);
+  void check_owner(const Json& state, const ClusterRecord& record) const;
   Json wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch);
+  ClusterRecord running_record(const std::string& name);
   ClusterRecord complete(const std::string& name, const Json& state);
   void forget_refused_resize(ClusterRecord record);
   void write_profile(const ClusterRecord& record, const ClusterPlan& planned, const Json& machines);

@@ -3,6 +3,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cloud/aws.h"
+#include "lockstep/cloud/internal/cluster_profile.h"
 #include "lockstep/cloud/parallel_cluster.h"
 #include "lockstep/cluster/profile.h"
 
@@ -16,16 +17,34 @@ bool has_workers(const Json& state, int64_t workers) {
 
 }  // namespace
 
-ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, const Watch& watch) {
+// Of a cluster that can be resized. Others may have stopped or started it, so AWS is asked.
+ClusterRecord AwsProvider::running_record(const std::string& name) {
   ClusterRecord record = records_.find(name);
   if (record.resize.workers > 0)
     throw Error(ErrorCode::invalid_option,
                 "a resize of " + quote(name) + " to " + std::to_string(record.resize.workers) +
                     " workers was begun, and this machine does not know its end",
                 "lockstep cloud wait " + name + " waits for it");
-  if (record.phase == ClusterPhase::stopped)
+  const Json state = bridge_.ask("state", record.request.region, {{"name", name}});
+  if (state.value("stack", "").empty())
+    throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(name),
+                "lockstep cloud remove " + name + " removes what is left of it");
+  check_owner(state, record);
+  if (is_stopped(machines_of(state.value("machines", Json::array()))))
     throw Error(ErrorCode::invalid_option, "cannot resize " + quote(name) + ": it is stopped",
                 "lockstep cloud start " + name + " starts it; resize it then");
+  if (record.phase == ClusterPhase::stopped) {
+    record.phase = ClusterPhase::running;
+    set_running(record, true, now_seconds());
+  }
+  return record;
+}
+
+void AwsProvider::check_resize(const std::string& name) { running_record(name); }
+
+ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, const Watch& watch) {
+  watch.show({"asking AWS"});
+  ClusterRecord record = running_record(name);
   ClusterRecord changed = record;
   changed.request.workers = workers;
   const ClusterPlan planned = plan(changed.request);

@@ -25,6 +25,18 @@ std::vector<Machine> machines_of(const Json& list) {
   return machines;
 }
 
+std::string head_state(const std::vector<Machine>& machines) {
+  for (const Machine& machine : machines) {
+    if (machine.is_head) return machine.state;
+  }
+  return "";
+}
+
+bool is_stopped(const std::vector<Machine>& machines) {
+  const std::string head = head_state(machines);
+  return head == "stopping" || head == "stopped";
+}
+
 std::string login_of(const std::string& name, const std::string& user, const std::vector<Machine>& machines) {
   for (const Machine& machine : machines) {
     if (machine.is_head && !machine.address.empty()) return user + "@" + machine.address;

@@ -100,6 +100,7 @@ std::vector<ClusterStatus> KubernetesProvider::list(const std::string&) { only_p
 void KubernetesProvider::adopt(const std::string&, const std::string&) { only_printed(); }
 ClusterRecord KubernetesProvider::start(const std::string&, const Watch&) { only_printed(); }
 ClusterRecord KubernetesProvider::stop(const std::string&, const Watch&) { only_printed(); }
+void KubernetesProvider::check_resize(const std::string&) { only_printed(); }
 ClusterRecord KubernetesProvider::resize(const std::string&, int64_t, const Watch&) { only_printed(); }
 void KubernetesProvider::remove(const std::string&, const std::string&, const Watch&) { only_printed(); }
 

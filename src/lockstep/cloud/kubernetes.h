@@ -17,6 +17,7 @@ class KubernetesProvider : public Provider {
   void adopt(const std::string& name, const std::string& region) override;
   ClusterRecord start(const std::string& name, const Watch& watch) override;
   ClusterRecord stop(const std::string& name, const Watch& watch) override;
+  void check_resize(const std::string& name) override;
   ClusterRecord resize(const std::string& name, int64_t workers, const Watch& watch) override;
   void remove(const std::string& name, const std::string& region, const Watch& watch) override;
 };

@@ -39,6 +39,12 @@ struct Machine {
   double started = 0;  ///< seconds since 1970
 };
 
+/// Of a cluster's head node; empty: it has none.
+std::string head_state(const std::vector<Machine>& machines);
+
+/// Whether the head node is off, or is being turned off.
+bool is_stopped(const std::vector<Machine>& machines);
+
 /// A cluster as the cloud sees it now.
 struct ClusterStatus {
   std::string name;
@@ -72,7 +78,9 @@ class Provider {
   virtual void adopt(const std::string& name, const std::string& region) = 0;
   virtual ClusterRecord start(const std::string& name, const Watch& watch) = 0;
   virtual ClusterRecord stop(const std::string& name, const Watch& watch) = 0;
-  /// Throws invalid_option if the cluster is stopped, and if another resize was begun whose end is not known.
+  /// Throws as resize does before it changes anything: invalid_option if the cloud says that the cluster is
+  /// stopped, and if another resize was begun whose end is not known.
+  virtual void check_resize(const std::string& name) = 0;
   virtual ClusterRecord resize(const std::string& name, int64_t workers, const Watch& watch) = 0;
   /// Removes the cluster and everything that bears its tag, and proves that nothing is left. region: for a
   /// cluster of which this machine has no record. Throws cluster with the names of what is left.

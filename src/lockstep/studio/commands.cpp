@@ -24,10 +24,35 @@ constexpr size_t kMostEnded = 100;                           // commands; each h
 constexpr size_t kMostMebibytes = 16;
 constexpr size_t kMostRead = kMostMebibytes << 20;
 
+// What is shown is what is started: the system would cut a word at a zero byte.
 std::vector<std::string> argv_of(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word.find('\0') != std::string::npos)
+      throw Error(ErrorCode::invalid_option, quote(printable(word)) + " has a zero byte",
+                  "a word of a command has none");
+  }
   std::vector<std::string> all{"lockstep"};
   all.insert(all.end(), words.begin(), words.end());
   return all;
+}
+
+// From what a command prints of its error (cli/failure.h): "lockstep: MESSAGE", lines of context, and
+// "  hint: HINT".
+Error error_in(const std::string& errors) {
+  constexpr std::string_view kTitle = "lockstep: ", kHint = "  hint: ";
+  std::vector<std::string> message;
+  std::string hint;
+  for (const std::string& line : split(errors, '\n')) {
+    if (line.starts_with(kTitle)) {
+      message = {line.substr(kTitle.size())};
+      hint.clear();
+    } else if (line.starts_with(kHint)) {
+      hint = line.substr(kHint.size());
+    } else if (!line.empty()) {
+      message.push_back(line);
+    }
+  }
+  return {ErrorCode::invalid_option, join(message, "\n"), hint};
 }
 
 std::filesystem::path make_private_folder() {
@@ -178,8 +203,8 @@ Said Commands::said_by(const std::vector<std::string>& words, std::chrono::secon
   const auto end = launch::wait_for_end(process, stop_.get_token(), until);
   if (!end) give_up();
   if (end->status && launch::exit_status(*end->status) != 0)
-    throw Error(ErrorCode::invalid_option,
-                complaint.empty() ? launch::text_of_status(*end->status) : complaint);
+    throw complaint.empty() ? Error(ErrorCode::invalid_option, launch::text_of_status(*end->status))
+                            : error_in(complaint);
   return {std::move(text), std::move(complaint)};
 }
 

@@ -36,14 +36,15 @@ class Commands {
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
-  /// What a shell would be given: "lockstep" and the words.
+  /// What a shell would be given: "lockstep" and the words. Throws invalid_option for a word with a zero
+  /// byte, as all that start a command do.
   Json shown(const std::vector<std::string>& words) const;
 
   /// Starts it without a shell, in the working folder of the server. Returns its number.
   int64_t start(const std::vector<std::string>& words);
 
-  /// What it printed on standard output, or its error (invalid_option with its text). Throws timeout after
-  /// this time, io for an output that is too long, and ends the process.
+  /// What it printed on standard output, or its error (invalid_option with its text and hint). Throws timeout
+  /// after this time, io for an output that is too long, and ends the process.
   std::string output_of(const std::vector<std::string>& words, std::chrono::seconds limit,
                         LongOutput long_output = LongOutput::refused) {
     return said_by(words, limit, long_output).output;

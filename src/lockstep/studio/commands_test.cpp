@@ -72,5 +72,29 @@ TEST(Commands, EndsAnAnswerThatHasClosedItsOutputsAtTheLimit) {
             ErrorCode::cancelled);
 }
 
+TEST(Commands, TellsTheErrorOfACommandWithItsHint) {
+  const test::TemporaryFolder folder;
+  EventStream events;
+  Commands commands(shell_in(folder), events);
+  try {
+    commands.output_of({"printf 'warning: w\\nlockstep: no x\\n  of y\\n  hint: make x\\n' >&2; exit 1"},
+                       std::chrono::seconds(60));
+    FAIL() << "it ended well";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "no x\n  of y");
+    EXPECT_EQ(error.hint(), "make x");
+  }
+}
+
+TEST(Commands, StartsNothingThatIsNotWhatIsShown) {
+  const test::TemporaryFolder folder;
+  EventStream events;
+  Commands commands(shell_in(folder), events);
+  const std::vector<std::string> words{std::string("echo a\0b", 8)};
+  EXPECT_EQ(code_of([&] { commands.shown(words); }), ErrorCode::invalid_option);
+  EXPECT_EQ(code_of([&] { commands.start(words); }), ErrorCode::invalid_option);
+  EXPECT_EQ(code_of([&] { commands.output_of(words, std::chrono::seconds(60)); }), ErrorCode::invalid_option);
+}
+
 }  // namespace
 }  // namespace lockstep::studio

@@ -44,6 +44,11 @@ std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::er
 
 }  // namespace
 
+Answering always(Response response) {
+  return {.answer = [response = std::move(response)](const Request&) { return response; },
+          .ignores_body = true};
+}
+
 Response json_response(const Json& json) { return {.body = dumped(json)}; }
 
 Response error_response() {

@@ -40,6 +40,18 @@ struct Response {
   Feed feed{};  ///< for a stream of events: the body has no end
 };
 
+/// How a request is answered, decided by its head: all of it but the body.
+struct Answering {
+  /// Of the whole request. Called by several threads at once. What it throws becomes the answer
+  /// (error_response).
+  std::function<Response(const Request&)> answer;
+  bool is_slow = false;       ///< answer() may take seconds or minutes
+  bool ignores_body = false;  ///< the body is not read
+};
+
+/// With this answer, whatever the body is.
+Answering always(Response response);
+
 Response json_response(const Json& json);
 
 /// {"error", "hint"} of whatever is being handled; 404 for what is not there, 400 for other mistakes of the

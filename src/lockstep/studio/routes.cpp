@@ -371,30 +371,20 @@ std::optional<Response> asset_at(std::string path) {
 
 }  // namespace
 
-Response answer(const Request& request, const Parts& parts) {
-  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+Answering find_answer(const Request& head, const Parts& parts) {
+  const std::string method = head.method == "HEAD" ? "GET" : head.method;
   bool is_known = false;
   for (const Route& route : kRoutes) {
-    if (request.path != route.path) continue;
+    if (head.path != route.path) continue;
     is_known = true;
-    if (method == route.method) return route.answer(request, parts);
+    if (method == route.method)
+      return {.answer = [respond = route.answer,
+                         parts](const Request& request) { return respond(request, parts); },
+              .is_slow = route.pace == Pace::waits_for_command};
   }
-  if (auto asset = method == "GET" ? asset_at(request.path) : std::nullopt) return *std::move(asset);
-  if (is_known) return {.status = 405, .body = R"({"error":"not with this method"})"};
-  return {.status = 404, .body = R"({"error":"there is no such page"})"};
-}
-
-bool waits_for_command(const Request& request) {
-  return std::any_of(kRoutes.begin(), kRoutes.end(), [&](const Route& route) {
-    return request.path == route.path && route.pace == Pace::waits_for_command;
-  });
-}
-
-std::vector<std::string> known_paths() {
-  std::vector<std::string> paths{"/"};
-  for (const Route& route : kRoutes) paths.emplace_back(route.path);
-  for (const Asset& asset : assets()) paths.emplace_back(asset.path);
-  return paths;
+  if (auto asset = method == "GET" ? asset_at(head.path) : std::nullopt) return always(*std::move(asset));
+  if (is_known) return always({.status = 405, .body = R"({"error":"not with this method"})"});
+  return always({.status = 404, .body = R"({"error":"there is no such page"})"});
 }
 
 }  // namespace lockstep::studio

@@ -19,13 +19,8 @@ struct Parts {
   Commands& commands;
 };
 
-/// Of a request that the gate let pass. Throws errors of the caller and of files; any thread.
-Response answer(const Request& request, const Parts& parts);
-
-/// Whether the answer to a request is what a command of the program prints, which may take minutes.
-bool waits_for_command(const Request& request);
-
-/// The paths that answer() knows, for tests.
-std::vector<std::string> known_paths();
+/// Of a request that the gate let pass. It is slow if it waits for what a command of the program prints. What
+/// the parts refer to outlives the answer. Any thread.
+Answering find_answer(const Request& head, const Parts& parts);
 
 }  // namespace lockstep::studio

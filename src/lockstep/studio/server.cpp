@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -27,7 +28,7 @@ using asio::use_awaitable;
 using tcp = asio::ip::tcp;
 
 constexpr int kThreads = 8;
-constexpr int kSlowThreads = 16;  // handlers that wait for a command run on them, some for minutes
+constexpr int kSlowThreads = 16;  // answers that wait for a command run on them, some for minutes
 constexpr int kMostSlow = 64;     // requests for these threads at once; fewer than there may be connections
 constexpr int kMostConnections = 256;
 constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
@@ -35,7 +36,8 @@ constexpr uint32_t kMostHeaderBytes = 64 << 10;
 constexpr size_t kFirstBytes = 4096;                     // read at once
 constexpr auto kHeaderLimit = std::chrono::seconds(10);  // for all of a request's headers
 constexpr auto kReadLimit = std::chrono::seconds(60);    // for its body; also between two requests
-constexpr auto kWriteLimit = std::chrono::seconds(60);
+constexpr auto kWriteLimit = std::chrono::seconds(60);  // for each piece that the system takes
+constexpr auto kEndLimit = std::chrono::seconds(5);     // for what still comes after the last answer
 constexpr auto kFeedInterval = std::chrono::milliseconds(100);
 constexpr auto kHeartbeat = std::chrono::seconds(15);  // shows that a reader has gone
 
@@ -45,13 +47,12 @@ constexpr const char* kPolicy =
 
 std::string text_of(beast::string_view text) { return {text.data(), text.size()}; }
 
-bool read_request(const http::request<http::string_body>& from, Request& request) {
+bool read_head(const http::request<http::string_body>& from, Request& request) {
   request.method = text_of(from.method_string());
   request.host = text_of(from[http::field::host]);
   request.origin = text_of(from[http::field::origin]);
   request.cookies = text_of(from[http::field::cookie]);
   request.content_type = text_of(from[http::field::content_type]);
-  request.body = from.body();
   return read_target({from.target().data(), from.target().size()}, request);
 }
 
@@ -89,9 +90,8 @@ class Server::State {
 
   uint16_t port() const { return acceptor_.local_endpoint().port(); }
 
-  void start(Handler handler, IsSlow is_slow) {
-    handler_ = std::move(handler);
-    is_slow_ = std::move(is_slow);
+  void start(Find find) {
+    find_ = std::move(find);
     asio::co_spawn(context_, accept_all(), asio::detached);
     for (int i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this] {
@@ -109,6 +109,12 @@ class Server::State {
   }
 
  private:
+  using Parser = http::request_parser<http::string_body>;
+  struct Question {
+    Request request{};
+    Answering answering{};
+  };
+
   // Only its strand uses it.
   struct Connection {
     explicit Connection(tcp::socket socket) : stream(std::move(socket)) {}
@@ -142,30 +148,63 @@ class Server::State {
       bool goes_on = true;
       stream.expires_after(kHeaderLimit);
       while (goes_on) {
-        http::request_parser<http::string_body> parser;
-        parser.body_limit(kMostBodyBytes);
-        parser.header_limit(kMostHeaderBytes);
-        co_await read(connection, buffer, parser);
-        goes_on = co_await answer(stream, parser.get());
+        Parser parser;
+        Question question;
+        co_await read(connection, buffer, parser, question);
+        goes_on = co_await answer(stream, parser, question);
         stream.expires_after(kReadLimit);
       }
-      boost::system::error_code code;
-      stream.socket().shutdown(tcp::socket::shutdown_send, code);
+      co_await end(connection, buffer);
     } catch (const std::exception&) {  // the other side has gone, or sends what is no HTTP
     }
   }
 
   // Begins with the time that the connection may be silent.
   asio::awaitable<void> read(std::shared_ptr<Connection> connection, beast::flat_buffer& buffer,
-                             http::request_parser<http::string_body>& parser) {
+                             Parser& parser, Question& question) {
     const Waiting waiting(*this, connection);
     beast::tcp_stream& stream = connection->stream;
     if (buffer.size() == 0)
       buffer.commit(co_await stream.async_read_some(buffer.prepare(kFirstBytes), use_awaitable));
     stream.expires_after(kHeaderLimit);
+    parser.header_limit(kMostHeaderBytes);
+    parser.body_limit(std::numeric_limits<uint64_t>::max());  // the head decides
     co_await http::async_read_header(stream, buffer, parser, use_awaitable);
-    stream.expires_after(kReadLimit);
-    co_await http::async_read(stream, buffer, parser, use_awaitable);
+    find_answer_to(parser.get(), question);
+    if (question.answering.ignores_body || parser.is_done()) co_return;
+    boost::system::error_code code;
+    if (parser.content_length().value_or(0) > kMostBodyBytes) {
+      code = http::error::body_limit;
+    } else {
+      parser.body_limit(kMostBodyBytes);
+      stream.expires_after(kReadLimit);
+      co_await http::async_read(stream, buffer, parser, asio::redirect_error(use_awaitable, code));
+    }
+    if (code == http::error::body_limit)
+      question.answering =
+          always({.status = 413, .body = R"({"error":"the request is larger than the 8 MiB allowed"})"});
+    else if (code)
+      throw boost::system::system_error(code);
+    question.request.body = std::move(parser.get().body());
+  }
+
+  void find_answer_to(const http::request<http::string_body>& message, Question& question) const {
+    question.answering = read_head(message, question.request)
+                             ? find_(question.request)
+                             : always({.status = 400, .body = R"({"error":"no such address"})"});
+  }
+
+  // What still comes is read and dropped: to close a connection with unread bytes may lose the answer.
+  asio::awaitable<void> end(std::shared_ptr<Connection> connection, beast::flat_buffer& buffer) {
+    const Waiting waiting(*this, connection);
+    beast::tcp_stream& stream = connection->stream;
+    boost::system::error_code code;
+    stream.socket().shutdown(tcp::socket::shutdown_send, code);
+    stream.expires_after(kEndLimit);
+    while (!code) {
+      buffer.clear();
+      co_await stream.async_read_some(buffer.prepare(kFirstBytes), asio::redirect_error(use_awaitable, code));
+    }
   }
 
   // So that connections whose requests do not come leave room for others. False if there is none.
@@ -183,51 +222,51 @@ class Server::State {
     return true;
   }
 
-  Response handled(const Request& request) {
+  static Response answer_of(const Question& question) {
     try {
-      return handler_(request);
+      return question.answering.answer(question.request);
     } catch (...) {
       return error_response();
     }
   }
 
-  asio::awaitable<Response> handled_slowly(const Request& request) {
-    Response response = handled(request);
+  static asio::awaitable<Response> slow_answer_of(const Question& question) {
+    Response response = answer_of(question);
     co_return response;
   }
 
-  asio::awaitable<Response> response_to(const http::request<http::string_body>& message) {
+  asio::awaitable<Response> response_to(const Question& question) {
     Response response;
-    Request request;
-    if (!read_request(message, request)) {
-      response.status = 400;
-      response.body = R"({"error":"no such address"})";
-    } else if (!is_slow_(request)) {
-      response = handled(request);
+    if (!question.answering.is_slow) {
+      response = answer_of(question);
     } else if (const Counted counted(slow_); slow_ > kMostSlow) {
       response.status = 503;
       response.body =
           R"({"error":"studio waits for too many commands at once","hint":"try again in a minute"})";
     } else {
-      response = co_await asio::co_spawn(slow_threads_, handled_slowly(request), use_awaitable);
+      response = co_await asio::co_spawn(slow_threads_, slow_answer_of(question), use_awaitable);
     }
     co_return response;
   }
 
   // Returns whether the connection goes on.
-  asio::awaitable<bool> answer(beast::tcp_stream& stream, const http::request<http::string_body>& message) {
-    Response response = co_await response_to(message);
+  asio::awaitable<bool> answer(beast::tcp_stream& stream, const Parser& parser, const Question& question) {
+    Response response = co_await response_to(question);
     if (response.feed) {
       co_await send_feed(stream, response);
       co_return false;
     }
+    const http::request<http::string_body>& message = parser.get();
     http::response<http::string_body> reply(static_cast<http::status>(response.status), message.version());
     set_headers(reply, response);
-    reply.keep_alive(message.keep_alive());
+    reply.keep_alive(message.keep_alive() && parser.is_done());
     reply.content_length(response.body.size());
     if (message.method() != http::verb::head) reply.body() = std::move(response.body);
-    stream.expires_after(kWriteLimit);
-    co_await http::async_write(stream, reply, use_awaitable);
+    http::response_serializer<http::string_body> serializer(reply);
+    while (!serializer.is_done()) {
+      stream.expires_after(kWriteLimit);
+      co_await http::async_write_some(stream, serializer, use_awaitable);
+    }
     co_return reply.keep_alive();
   }
 
@@ -281,8 +320,7 @@ class Server::State {
     const std::shared_ptr<Connection> connection;
   };
 
-  Handler handler_;
-  IsSlow is_slow_;
+  Find find_;
   // These outlive the coroutines, which the context destroys.
   std::atomic<int> connections_ = 0;
   std::atomic<int> slow_ = 0;
@@ -297,7 +335,7 @@ class Server::State {
 Server::Server(const std::string& address, uint16_t port) : state_(std::make_unique<State>(address, port)) {}
 Server::~Server() = default;
 uint16_t Server::port() const { return state_->port(); }
-void Server::start(Handler handler, IsSlow is_slow) { state_->start(std::move(handler), std::move(is_slow)); }
+void Server::start(Find find) { state_->start(std::move(find)); }
 void Server::stop() { state_->stop(); }
 
 }  // namespace lockstep::studio

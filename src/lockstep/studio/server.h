@@ -12,14 +12,13 @@ namespace lockstep::studio {
 
 /// Answers requests on threads of its own from its making until it is destroyed. A connection that is silent
 /// or too slow is closed. Beyond a few hundred, so are those that wait longest for a request, and else new
-/// ones.
+/// ones. A body of more than 8 MiB is refused.
 class Server {
  public:
-  /// Called by several threads at once. What it throws becomes the answer (error_response).
-  using Handler = std::function<Response(const Request&)>;
-  /// Whether the handler may take seconds or minutes. Such requests have threads of their own, so that others
-  /// are answered meanwhile; of too many at once some are refused.
-  using IsSlow = std::function<bool(const Request&)>;
+  /// Called with the head of a request, so that nothing more is read of one that is refused; by several
+  /// threads at once. Slow answers have threads of their own, so that other requests are answered meanwhile;
+  /// of too many at once some are refused.
+  using Find = std::function<Answering(const Request& head)>;
 
   /// Begins to listen; answers nothing before start(). port 0: any free one. Throws io.
   Server(const std::string& address, uint16_t port);
@@ -30,9 +29,9 @@ class Server {
   uint16_t port() const;
 
   /// Once.
-  void start(Handler handler, IsSlow is_slow);
+  void start(Find find);
 
-  /// Ends all connections and waits for the handlers.
+  /// Ends all connections and waits for the answers under way.
   void stop();
 
  private:

@@ -48,13 +48,14 @@ std::string read_until(const Descriptor& socket, std::string_view end) {
 }
 
 Response answer(const Request& request) {
+  if (!request.body.empty()) return {.type = "text/plain", .body = std::to_string(request.body.size())};
   if (request.path == "/stream") return {.type = "text/event-stream", .feed = [] { return "data: 1\n\n"; }};
   return {.type = "text/plain", .body = "the page"};
 }
 
 TEST(Server, AnswersWhileHundredsOfConnectionsSendTheirHeadersSlowly) {
   Server server("127.0.0.1", 0);
-  server.start(answer, [](const Request&) { return false; });
+  server.start([](const Request&) { return Answering{.answer = answer}; });
   const Descriptor stream = connected(server.port());
   send_text(stream, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_NE(read_until(stream, "data: 1"), "");
@@ -77,12 +78,14 @@ TEST(Server, AnswersWhileOthersWaitForSlowCommands) {
   std::promise<void> command;
   const std::shared_future<void> end = command.get_future().share();
   Server server("127.0.0.1", 0);
-  server.start(
-      [end](const Request& request) {
-        if (request.path == "/slow") end.wait();
-        return answer(request);
-      },
-      [](const Request& request) { return request.path == "/slow"; });
+  server.start([end](const Request& head) {
+    return Answering{.answer =
+                         [end](const Request& request) {
+                           if (request.path == "/slow") end.wait();
+                           return answer(request);
+                         },
+                     .is_slow = head.path == "/slow"};
+  });
   std::vector<Descriptor> waiting;
   const auto ask_for_slow = [&] {
     waiting.push_back(connected(server.port()));
@@ -98,16 +101,47 @@ TEST(Server, AnswersWhileOthersWaitForSlowCommands) {
   for (const Descriptor& one : waiting) EXPECT_NE(read_until(one, "the page"), "");
 }
 
+TEST(Server, ReadsNoBodyOfARequestThatIsRefused) {
+  Server server("127.0.0.1", 0);
+  server.start([](const Request& head) {
+    return head.path == "/refused" ? always({.status = 401, .body = "refused"}) : Answering{.answer = answer};
+  });
+  const Descriptor stranger = connected(server.port());
+  send_text(stranger, "POST /refused HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n{");
+  EXPECT_NE(read_until(stranger, "refused"), "") << "no byte of its body is waited for";
+  const Descriptor browser = connected(server.port());
+  send_text(browser, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345");
+  EXPECT_TRUE(read_until(browser, "\r\n\r\n5").ends_with("\r\n\r\n5"));
+  send_text(browser, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");  // on the same connection
+  EXPECT_NE(read_until(browser, "the page"), "");
+}
+
+TEST(Server, SaysThatABodyIsTooLarge) {
+  constexpr size_t kBytes = size_t{9} << 20;
+  Server server("127.0.0.1", 0);
+  server.start([](const Request&) { return Answering{.answer = answer}; });
+  const std::string head = "POST / HTTP/1.1\r\nHost: localhost\r\n";
+  const Descriptor whole = connected(server.port());
+  send_text(whole, head + "Content-Length: " + std::to_string(kBytes) + "\r\n\r\n");
+  send_text(whole, std::string(kBytes, 'x'));  // as browsers do, which read the answer then
+  EXPECT_NE(read_until(whole, "the 8 MiB allowed"), "");
+  const Descriptor chunked = connected(server.port());
+  send_text(chunked, head + "Transfer-Encoding: chunked\r\n\r\nffffff\r\n");
+  EXPECT_NE(read_until(chunked, "the 8 MiB allowed"), "");
+}
+
 TEST(Server, EndsWhileSlowRequestsWaitForAThread) {
   std::promise<void> command;
   const std::shared_future<void> end = command.get_future().share();
   Server server("127.0.0.1", 0);
-  server.start(
-      [end](const Request& request) {
-        end.wait();
-        return answer(request);
-      },
-      [](const Request&) { return true; });
+  server.start([end](const Request&) {
+    return Answering{.answer =
+                         [end](const Request& request) {
+                           end.wait();
+                           return answer(request);
+                         },
+                     .is_slow = true};
+  });
   std::vector<Descriptor> waiting;
   for (int i = 0; i < 100; ++i) {
     waiting.push_back(connected(server.port()));

@@ -18,12 +18,10 @@ class Studio::State {
         runs_(setup_.roots, LogIndexes(LogIndexes::default_folder()), events_),
         sweeps_(runs_.roots()),
         commands_(setup_.program, events_) {
-    server_.start(
-        [this](const Request& request) {
-          if (auto stopped = gate_.stop(request)) return *std::move(stopped);
-          return answer(request, {setup_, events_, runs_, sweeps_, commands_});
-        },
-        waits_for_command);
+    server_.start([this](const Request& head) {
+      if (auto stopped = gate_.stop(head)) return always(*std::move(stopped));
+      return find_answer(head, {setup_, events_, runs_, sweeps_, commands_});
+    });
   }
   ~State() {
     commands_.stop_answers();

@@ -64,7 +64,7 @@ function hear(name, values) {
   for (const take of listeners.get(name) || []) take(values);
 }
 
-export const eventNames = ["runs", "run", "command", "reset", "jobs", "sweeps"];
+const eventNames = ["runs", "run", "command", "reset"]; // as in worker.js
 
 // A browser opens few connections to a server, so a worker holds the stream for all tabs.
 export function connect() {

@@ -4,7 +4,7 @@ import { CloudClusters } from "./clouds.js";
 import { openCommandForm } from "./command_form.js";
 import { formOf } from "./fields.js";
 import { bytes, count } from "./format.js";
-import { Facts, Problem } from "./parts.js";
+import { Facts, Problem, ProblemPage } from "./parts.js";
 import { Polled } from "./polled.js";
 import { Pools, askForPools } from "./pools.js";
 
@@ -93,7 +93,7 @@ export class ClusterPage extends Polled {
   async ask() { [this.about, this.form] = await Promise.all([get("/api/profile", { name: this.attrs.name }), formOf("cluster create")]); }
 
   view({ attrs }) {
-    if (!this.about) return this.error ? m("div", m("h1", m("bdi", attrs.name)), m(".spaced"), m(Problem, { error: this.error })) : m(".empty", "Asking for its machines…");
+    if (!this.about) return this.error ? m(ProblemPage, { title: m("bdi", attrs.name), error: this.error }) : m(".empty", "Asking for its machines…");
     const { profile, nodes = [] } = this.about;
     const settings = this.form.filter((info) => text(profile[info.name]) !== info.default || info.name === "scheduler").map((info) => [info.name, text(profile[info.name])]);
     return m("div", m(".head", m("div", m("h1", m("bdi", attrs.name)), m("p", machines(profile), this.about.default ? " · the default" : "")), m(".tools", actions(this, this.about))),

@@ -1,7 +1,7 @@
 // The queue: jobs of this machine and of clusters, and what each of them writes.
 import { Failure, get, listen, refreshRuns, runs, throttled } from "./api.js";
 import { age, commandLine, count, duration, moment, percent } from "./format.js";
-import { Command, Facts, Problem, Progress, State } from "./parts.js";
+import { Command, Facts, Problem, ProblemPage, Progress, State } from "./parts.js";
 import { Polled } from "./polled.js";
 import { openCommandForm } from "./command_form.js";
 
@@ -73,7 +73,7 @@ export class JobsPage extends Polled {
     return m("div", m(".head", m("div", m("h1", "Jobs"), m("p", this.jobs ? `${count(jobs.length)} ${jobs.length === 1 ? "job" : "jobs"}` : "")),
       m(".tools", m("input", { type: "search", placeholder: "Search", "aria-label": "Search jobs", value: choice.text,
         oninput: (event) => { choice.text = event.target.value; } }))),
-    this.error ? m(Problem, { error: this.error }) : null, this.farError ? m(Problem, { error: this.farError }) : null, this.output(),
+    this.error ? m(Problem, { error: this.error }) : null, this.farError && this.farError.message !== this.error?.message ? m(Problem, { error: this.farError }) : null, this.output(),
     !this.jobs ? (this.error ? null : m(".empty", "Reading the queue…"))
       : jobs.length === 0 ? m(".card.empty", m("h2", "No jobs"), m("p", "Put one into the queue with ", m("code", "lockstep batch train FOLDER"), "."))
         : m(".table-box", { tabindex: 0, role: "region", "aria-label": "Jobs" }, m("table.jobs", m("caption.out-of-sight", "Jobs"),
@@ -125,7 +125,7 @@ export class JobPage extends Polled {
   }
 
   view({ attrs }) {
-    if (!this.about) return this.error ? m(Problem, { error: this.error }) : m(".empty", "Reading the job…");
+    if (!this.about) return this.error ? m(ProblemPage, { title: `Job ${attrs.id}`, error: this.error }) : m(".empty", "Reading the job…");
     const job = this.about.job || this.about;
     const run = [...runs.byId.values()].find((one) => one.folder === job.run_folder);
     return m("div", m(".head", m("div", m("h1", `Job ${attrs.id}`, job.name ? [" ", m("bdi", job.name)] : null),

@@ -24,6 +24,11 @@ export const Problem = {
     m(".problem", { role: "alert" }, m("strong", error.message), error.hint ? m("p", error.hint) : null),
 };
 
+// In place of a page that has nothing else to show.
+export const ProblemPage = {
+  view: ({ attrs: { title, error } }) => m("div", m("h1", title), m(".spaced"), m(Problem, { error })),
+};
+
 // Where studio looks for runs and sweeps, of a list that has none.
 export const Roots = {
   view: () => m("p", "Looked for in ", program.roots.map((root, at) => [at > 0 ? ", " : "", m("code", m("bdi", root))]), " and the folders below. For other folders: ",
@@ -74,6 +79,9 @@ export function closeDialog() {
   m.redraw();
 }
 
+// It is about the page below it.
+window.addEventListener("hashchange", closeDialog);
+
 // A question with the command that the answer starts.
 //   content  {title, text, words, button, danger, act}: act() returns a promise
 export const DialogHost = {
@@ -83,18 +91,26 @@ export const DialogHost = {
 const Dialog = {
   oncreate: ({ dom }) => {
     dom.showModal();
-    dom.addEventListener("close", closeDialog);
+    dom.onclose = closeDialog;
+  },
+  // Gives the focus back to the button that opened it.
+  onremove: ({ dom }) => {
+    dom.onclose = null;
+    dom.close();
   },
   view: () => {
-    const { title, text, words, button, danger, act, body } = dialog.content;
+    const shown = dialog.content;
+    const { title, text, words, button, danger, act, body } = shown;
     const go = async (event) => {
       event.preventDefault();
       dialog.busy = true;
       try {
         await act();
-        if (dialog.content?.isOpenAfter) dialog.busy = false;
+        if (dialog.content !== shown) return; // it was closed meanwhile
+        if (shown.isOpenAfter) dialog.busy = false;
         else closeDialog();
       } catch (error) {
+        if (dialog.content !== shown) return;
         Object.assign(dialog, { error, busy: false });
         m.redraw();
       }

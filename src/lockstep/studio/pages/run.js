@@ -3,7 +3,7 @@ import { Failure, get, listen, post, program, refreshRuns, runs, throttled } fro
 import { Chart, colorOf, swatch } from "./chart.js";
 import { Export } from "./exporting.js";
 import { bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
-import { Command, Facts, Problem, Progress, State, Tile, openDialog, startCommand } from "./parts.js";
+import { Command, Facts, Problem, ProblemPage, Progress, State, Tile, openDialog, startCommand } from "./parts.js";
 import { LayerView } from "./layer.js";
 import { Output } from "./output.js";
 import { Weights } from "./weights.js";
@@ -216,7 +216,7 @@ export class RunPage {
   }
 
   view() {
-    if (this.error && !this.about) return m(Problem, { error: this.error });
+    if (this.error && !this.about) return m(ProblemPage, { title: "Run", error: this.error });
     if (!this.about) return m(".empty", "Reading the run…");
     const { run, state, newest = {} } = this.about;
     return m("div", this.head(), this.error ? m(Problem, { error: this.error }) : null,

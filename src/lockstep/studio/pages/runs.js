@@ -163,8 +163,7 @@ export class RunsPage {
   }
 
   content(list) {
-    if (runs.error && !runs.ready) return m(Problem, { error: runs.error });
-    if (!runs.ready) return m(".empty", "Reading the run folders…");
+    if (!runs.ready) return runs.error ? null : m(".empty", "Reading the run folders…");
     if (runs.byId.size === 0) {
       return m(".card.empty", m("h2", "No runs yet"), m("p", "Start one with "), m("code", "lockstep train FOLDER"),
         m("p", "or with the button above, or draw a network in the ", m("a", { href: "#!/designer" }, "designer"), ". It appears here by itself."), m(Roots));
@@ -185,6 +184,7 @@ export class RunsPage {
         m("button", { type: "button", disabled: picked.length === 0 || picked.length > mostCompared, class: picked.length > 1 ? "main" : "",
           onclick: () => m.route.set(`/compare/${picked.join(",")}`) }, `Compare ${picked.length || ""}`),
         program.commands.includes("train") ? m("button", { type: "button", class: picked.length > 1 ? "" : "main", onclick: () => openTraining() }, "New training…") : null)),
+      runs.error ? m(Problem, { error: runs.error }) : null,
       runs.warnings.map((warning) => m(".notice", warning)),
       this.content(list));
   }

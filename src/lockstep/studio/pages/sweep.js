@@ -4,7 +4,7 @@ import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
 import { count, duration, figure, percent } from "./format.js";
 import { Parallel, isInside } from "./parallel.js";
-import { Command, Problem, State, Tile } from "./parts.js";
+import { Command, Problem, ProblemPage, State, Tile } from "./parts.js";
 import { Polled } from "./polled.js";
 import { columns, hiddenOf, keepHidden, shownTrials, stateOf, valueOf } from "./trials.js";
 
@@ -173,7 +173,7 @@ export class SweepPage extends Polled {
 
   view() {
     const { about } = this;
-    if (!about) return this.error ? m(Problem, { error: this.error }) : m(".empty", "Reading the sweep…");
+    if (!about) return this.error ? m(ProblemPage, { title: "Experiment", error: this.error }) : m(".empty", "Reading the sweep…");
     const places = new Map(about.parallel.lines.map((line) => [line.trial, line]));
     const inside = (row) => this.brushes.size === 0 || (places.has(row.trial) && isInside(places.get(row.trial), about.parallel.axes, this.brushes));
     const shown = shownTrials(about, this.choice).filter(inside);

@@ -76,7 +76,7 @@ class TrainingForm {
       this.words = answer.words;
       this.number = answer.number;
       this.output = answer.words.find((word) => word.startsWith("--output=")).slice("--output=".length);
-      if (!choice.asJob) this.follow(); // a job is followed on its own page
+      if (!choice.asJob && !this.isClosed) this.follow(); // a job is followed on its own page
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       this.error = error;
@@ -103,7 +103,10 @@ class TrainingForm {
     else if (choice.asJob) { closeDialog(); m.route.set("/jobs"); }
   }
 
-  onremove() { clearInterval(this.timer); }
+  onremove() {
+    this.isClosed = true;
+    clearInterval(this.timer);
+  }
 
   view() {
     const lines = this.plan?.lines || [];

@@ -1,5 +1,5 @@
 // Holds the stream of events for all tabs of this browser.
-const names = ["runs", "run", "command", "reset", "jobs", "sweeps"];
+const names = ["runs", "run", "command", "reset"]; // as in api.js
 const ports = new Map(); // port of a tab -> when it last said that somebody sees it; 0: nobody does
 const mostSilence = 60_000; // milliseconds, after which a tab has gone without a word
 let source = null;

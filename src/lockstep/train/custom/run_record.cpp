@@ -13,7 +13,6 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/record/event_log.h"
-#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
@@ -27,6 +26,7 @@
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/run/run_log.h"
+#include "lockstep/train/run/run_requests.h"
 #include "lockstep/train/run/run_result.h"
 #include "lockstep/train/run/start_events.h"
 #include "lockstep/view/views.h"
@@ -104,7 +104,6 @@ struct RunRecord::State {
   void restore();
   void begin_log();
   void walk(const std::function<void(RunRecord&)>& loop);
-  void take(const record::Request& asked);
   bool is_logged(const data::Batch& batch) const;
   void log_step(const data::Batch& batch, const MiniBatchSums& whole, double learning_rate);
   Snapshot snapshot() const;
@@ -178,19 +177,10 @@ void RunRecord::State::walk(const std::function<void(RunRecord&)>& loop) {
   std::optional<record::RequestWatch> watch;
   if (leads) {
     watch.emplace(folder);
-    watch->begin([&](const record::Request& asked) { take(asked); },
-                 [&](const std::string& reason) { log.message(reason, "warning"); },
-                 [&] { wishes.fail(record::gone_folder_error(folder)); });
+    begin_watch(*watch, folder, log, wishes);
   }
   RunRecord record(*this);
   loop(record);
-}
-
-// On the watch's thread.
-void RunRecord::State::take(const record::Request& asked) {
-  log.say(answer_to(asked));
-  if (const std::string notice = ending_notice(asked); !notice.empty()) log.stopping(notice);
-  wishes.grant(asked);
 }
 
 bool RunRecord::State::is_logged(const data::Batch& batch) const {
@@ -244,7 +234,7 @@ int64_t RunRecord::State::agree() {
   int64_t own = 0;
   if (wishes.checkpoint.exchange(false)) own = 1;
   if (wishes.finish) own = 2;
-  if (wishes.stop || worker.stop_token().stop_requested()) own = 3;
+  if (wishes.stop.stop_requested() || worker.stop_token().stop_requested()) own = 3;
   if (worker.asked_token().stop_requested()) own = std::max<int64_t>(own, 2);
   return static_cast<int64_t>(worker.comm().all_reduce(static_cast<double>(own), comm::Reduction::max));
 }

@@ -26,7 +26,7 @@ void Wishes::grant(const record::Request& asked) {
   }
   switch (asked.request) {
     case record::RequestKind::stop:
-      stop = true;
+      stop.request_stop();
       break;
     case record::RequestKind::finish:
       finish = true;

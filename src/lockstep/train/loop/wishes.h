@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "lockstep/base/error.h"
@@ -16,7 +17,7 @@ namespace lockstep::train {
 /// Any thread asks; the first worker of rank 0 looks between steps.
 class Wishes {
  public:
-  std::atomic<bool> stop{false};        ///< end now with a checkpoint
+  std::stop_source stop;                ///< end now with a checkpoint
   std::atomic<bool> finish{false};      ///< end after this step and keep the weights
   std::atomic<bool> checkpoint{false};  ///< save a checkpoint after a step
   std::atomic<int64_t> log_every{0};    ///< log every so many steps; 0: as often as the run would

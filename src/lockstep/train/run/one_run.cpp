@@ -11,7 +11,6 @@
 #include "lockstep/device/failure.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/record/event_log.h"
-#include "lockstep/record/gone_folder.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
@@ -24,6 +23,7 @@
 #include "lockstep/train/run/restore.h"
 #include "lockstep/train/run/run_files.h"
 #include "lockstep/train/run/run_log.h"
+#include "lockstep/train/run/run_requests.h"
 #include "lockstep/train/run/run_result.h"
 #include "lockstep/train/run/run_start.h"
 #include "lockstep/train/run/standing.h"
@@ -42,7 +42,7 @@ class Run {
         leads_(comm.rank() == 0),
         start_(start_run(request, asked, comm)),
         paths_(start_.paths()),
-        stop_(request.stop, asked_to_stop_.get_token()) {}
+        stop_(request.stop, wishes_->stop.get_token()) {}
 
   Result make() {
     if (!start_.state.finished.empty()) return finished_already();
@@ -70,23 +70,13 @@ class Run {
     try {
       // By an event, because only the view that draws on the terminal may write there.
       const std::stop_callback notice(request_.stop, [&] { log_.stopping(stop_notice(request_.console)); });
-      watch->begin([&](const record::Request& asked) { take(asked); },
-                   [&](const std::string& reason) { log_.message(reason, "warning"); },
-                   [&] { wishes_->fail(record::gone_folder_error(paths_.folder)); });
+      begin_watch(*watch, paths_.folder, log_, *wishes_);
       return train();
     } catch (...) {
       watch.reset();
       end_by_error(log_, device::error_of(std::current_exception()), comm_.rank(), failed_in_);
       throw;
     }
-  }
-
-  // On the watch's thread.
-  void take(const record::Request& asked) {
-    log_.say(answer_to(asked));
-    if (const std::string notice = ending_notice(asked); !notice.empty()) log_.stopping(notice);
-    wishes_->grant(asked);
-    if (wishes_->stop) asked_to_stop_.request_stop();
   }
 
   Result finished_already() {
@@ -372,7 +362,6 @@ class Run {
   std::string warning_;  // for the user, of a checkpoint from another machine
   RunLog log_;
   const std::shared_ptr<Wishes> wishes_ = std::make_shared<Wishes>();
-  std::stop_source asked_to_stop_;  // by a request
   const EitherStop stop_;
 };
 
