@@ -64,8 +64,9 @@ class Run {
     take_from_loaders(request_, start_.options, prepared_);
     if (start_.checkpoint) compare_with_checkpoint();
     if (!start_.manifest) write_files_of_run();
-    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length.total_steps),
-              make_views(request_, start_.options, paths_, attempt));
+    Views views = make_views(request_, start_.options, paths_, attempt);
+    warnings_.push_back(add_earlier(views, paths_.folder));
+    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length.total_steps), std::move(views));
     if (!watch) watch.emplace(paths_.folder);
     try {
       // By an event, because only the view that draws on the terminal may write there.
@@ -144,7 +145,7 @@ class Run {
   void compare_with_checkpoint() {
     check_same_module(*start_.checkpoint);
     try {
-      warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
+      warnings_.push_back(compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_));
     } catch (Error& error) {
       const std::string changed = changed_files(paths_.listing(), prepared_);
       if (!changed.empty()) error.add_context(changed);
@@ -176,7 +177,7 @@ class Run {
 
   Result train() {
     if (leads_)
-      say_start(log_, {start_, prepared_, request_.folder.string(), warning_, comm_.size(), request_.words});
+      say_start(log_, {start_, prepared_, request_.folder.string(), warnings_, comm_.size(), request_.words});
     const std::unique_ptr<comm::Communicator> gpus = link_gpus(request_, comm_, prepared_.plan.machine);
     std::optional<CheckpointWriter> writer;
     if (leads_)
@@ -369,7 +370,7 @@ class Run {
   bool has_begun_again_ = false;
   std::string failed_in_;  // for the log, of an exception that is no Error
   TimedSteps timed_;
-  std::string warning_;  // for the user, of a checkpoint from another machine
+  std::vector<std::string> warnings_;  // for the user, of what earlier attempts have left; may be empty texts
   RunLog log_;
   const std::shared_ptr<Wishes> wishes_ = std::make_shared<Wishes>();
   std::stop_source asked_to_stop_;  // by a request

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,10 @@ using Views = std::vector<std::unique_ptr<view::View>>;
 /// All views of a run: the terminal, the request's listener, the curves, TensorBoard.
 Views make_views(const TrainingRequest& request, const Options& options, const record::RunPaths& paths,
                  int64_t attempt);
+
+/// Gives the views the events of the run's earlier attempts. Returns a warning for the user if a part of them
+/// is damaged; else nothing.
+std::string add_earlier(const Views& views, const std::filesystem::path& run_folder);
 
 /// The request's listener as a view; none if it is empty.
 Views listener_views(const TrainingRequest& request);
