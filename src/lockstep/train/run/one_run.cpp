@@ -230,7 +230,7 @@ class Run {
     moved_.reset();
     has_begun_again_ = true;
     timed_ = {};
-    log_.forget_best();
+    log_.begin_again();
     start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }

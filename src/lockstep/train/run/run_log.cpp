@@ -48,14 +48,16 @@ std::string add_earlier(const Views& views, const std::filesystem::path& run_fol
 }
 
 RunLog::~RunLog() {
-  if (reporter_ == nullptr && status_ != nullptr) status_->restore(*earlier_);
+  if (reporter_ == nullptr && status_ != nullptr) status_->restore(earlier_);
 }
 
 bool RunLog::announce(const record::RunPaths& paths, record::Status here) {
   earlier_ = record::read_status(paths.folder);
-  if (!earlier_) return false;
-  here.epoch = earlier_->epoch;
-  here.total_steps = earlier_->total_steps;
+  if (!earlier_ && here.attempt == 0) return false;
+  if (earlier_) {
+    here.epoch = earlier_->epoch;
+    here.total_steps = earlier_->total_steps;
+  }
   status_ = std::make_unique<record::StatusWriter>(paths.folder, std::move(here));
   return true;
 }
@@ -80,8 +82,8 @@ void RunLog::message(const std::string& text, const char* level) {
   say(record::Message{.text = text, .level = level});
 }
 
-void RunLog::forget_best() {
-  if (status_ != nullptr) status_->set_best({}, {});
+void RunLog::begin_again() {
+  if (status_ != nullptr) status_->begin_again();
 }
 
 void RunLog::stopping(const std::string& text) {

@@ -42,9 +42,9 @@ class RunLog {
   /// The status of an attempt that was announced and not opened is what it was before.
   ~RunLog();
 
-  /// From here on the run's status says that it goes on, although it still prepares. False for a run without
-  /// a status, which gets none.
-  ///   here  its attempt and where it stands; epoch and total_steps are those of the earlier status
+  /// From here on the run's status says that it goes on, although it still prepares. False for the first
+  /// attempt of a run without a status, which gets none.
+  ///   here  its attempt and where it stands; epoch and total_steps are those of the earlier status, if any
   bool announce(const record::RunPaths& paths, record::Status here);
   /// here: its attempt and where it stands.
   void open(const record::RunPaths& paths, const record::Status& here, Views views);
@@ -55,8 +55,8 @@ class RunLog {
   }
   /// level: "info" or "warning"
   void message(const std::string& text, const char* level);
-  /// The run begins again, so its status has no best validation.
-  void forget_best();
+  /// The run begins again, so its status is at step 0 and has no best validation.
+  void begin_again();
   /// The run is about to stop: for the views and the status.
   void stopping(const std::string& text);
 
@@ -70,7 +70,7 @@ class RunLog {
  private:
   std::mutex mutex_;
   std::unique_ptr<Reporter> reporter_;
-  std::optional<record::Status> earlier_;  // what the status said before it was announced
+  std::optional<record::Status> earlier_;  // what the status said before it was announced, if there was one
   std::unique_ptr<record::StatusWriter> status_;
 };
 
