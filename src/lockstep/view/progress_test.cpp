@@ -107,11 +107,11 @@ TEST_F(Progress, SequencesAreNotCalledImages) {
 TEST_F(Progress, WhatIsSaidLateDoesNotChangeTheStepOfAnEpoch) {
   const std::string text = on_pipe({}, [](View& view, int) {
     const auto step = [](int64_t number) {
-      return record::Event{.step = number, .epoch = number, .kind = "step", .values = {{"loss", 1.0}}};
+      return record::Event{.epoch = number, .step = number, .kind = "step", .values = {{"loss", 1.0}}};
     };
     view.show(step(1));
     view.show(step(2));
-    view.show({.step = 1, .epoch = 1, .kind = "checkpoint", .values = {{"path", "step-1"}}});
+    view.show({.epoch = 1, .step = 1, .kind = "checkpoint", .values = {{"path", "step-1"}}});
     view.show(step(3));
     view.show({.kind = "message", .values = {{"text", "one more"}}});
     view.show(step(4));

@@ -31,7 +31,7 @@ TEST(LimitSamples, LeavesTheSameShareOfEachLabelInAnyOrder) {
     in_turn.push_back(i % 4);
     in_blocks.push_back(i / 100);
   }
-  Datasets sets{.train = labelled(in_turn), .validation = labelled(in_blocks)};
+  Datasets sets{labelled(in_turn), labelled(in_blocks), {}, {}};
   limit_samples(sets, 5, 20);
   for (const data::Dataset& set : {sets.train, sets.validation})
     EXPECT_THAT(counts_of(set), ElementsAre(Pair(0, 25), Pair(1, 25), Pair(2, 25), Pair(3, 25)));
@@ -39,7 +39,7 @@ TEST(LimitSamples, LeavesTheSameShareOfEachLabelInAnyOrder) {
 
 TEST(LimitSamples, KeepsTheOrderAndSmallSets) {
   const data::Dataset train = labelled({0, 0, 0, 0, 1, 1, 1, 1}), few = labelled({3, 1});
-  Datasets sets{.train = train, .validation = few};
+  Datasets sets{train, few, {}, {}};
   limit_samples(sets, 2, 2);
   EXPECT_EQ(sets.validation.size(), 2);
   std::vector<std::string> sources;

@@ -36,7 +36,7 @@ TEST_F(RunLogTest, AFirstAttemptIsNotAnnounced) {
 TEST_F(RunLogTest, ACheckpointThatIsWrittenLateDoesNotTakeTheStatusBack) {
   RunLog log;
   log.open(paths_, {.total_steps = 9}, {});
-  log.say({.step = 5, .epoch = 3, .kind = record::Step::kind});
+  log.say(record::Step{}, 5, 3);
   log.say(record::SavedCheckpoint{}, 4, 2);
   log.finish(record::RunState::stopped, "Ctrl-C");
   EXPECT_EQ(record::read_status(paths_.folder)->step, 5);
