@@ -1,5 +1,6 @@
 #include "lockstep/train/run/one_run.h"
 
+#include <limits>
 #include <optional>
 
 #include "lockstep/base/describe.h"
@@ -21,6 +22,7 @@
 #include "lockstep/train/planning/prepare.h"
 #include "lockstep/train/run/data_loading.h"
 #include "lockstep/train/run/gpu_ranks.h"
+#include "lockstep/train/run/listing.h"
 #include "lockstep/train/run/restore.h"
 #include "lockstep/train/run/run_files.h"
 #include "lockstep/train/run/run_log.h"
@@ -153,13 +155,11 @@ class Run {
     }
   }
 
-  // A resume can then name the files that changed. On a server nothing else tells what they were.
-  bool lists_files() const {
+  // A resume can name files that changed if they are listed. On a server nothing else tells what they were.
+  int64_t most_listed() const {
     constexpr int64_t kMostListed = 5'000;  // a list smaller than a small network's weights
-    const data::ImageSet& train = *prepared_.train;
-    return train.parallel_reads() > 0 ||
-           (request_.dataset.empty() && request_.stream == nullptr && !train.dataset().store().in_memory() &&
-            train.size() <= kMostListed);
+    if (prepared_.train->parallel_reads() > 0) return std::numeric_limits<int64_t>::max();
+    return request_.dataset.empty() && request_.stream == nullptr ? kMostListed : 0;
   }
 
   // A module of a program is known by its name only: a number of parameters would not say what has changed.
@@ -171,7 +171,7 @@ class Run {
   }
 
   void write_files_of_run() const {
-    if (lists_files()) write_listing(paths_.listing(), prepared_);
+    if (const int64_t most = most_listed(); most > 0) write_listing(paths_.listing(), prepared_, most);
     write_manifest(paths_.options(), start_.options, prepared_);
   }
 
