@@ -6,7 +6,6 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/shell_word.h"
-#include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/sequences.h"
 
