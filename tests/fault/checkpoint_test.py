@@ -80,6 +80,19 @@ class Damage(runs.TestFolders, unittest.TestCase):
         self.assertEqual(runs.weights(output), runs.weights(whole))
         self.assertEqual(runs.of_kind(output, "end")[-1]["values"]["reason"], "finished")
 
+    def test_damaged_event_log(self):
+        output, _ = self.damaged("damaged log")
+        log = next((output / "events").glob("*.jsonl"))
+        damaged = log.read_bytes().replace(b'"kind":"step"', b'"kind";"step"')
+        log.write_bytes(damaged)
+        printed = runs.train(self.digits, output, "--resume", "--plot", "--max-time", "0.001")
+        self.assertIn("continuing after step 1", printed)
+        self.assertEqual(printed.count("warning: the curves lack a part of the earlier attempts: "), 1, printed)
+        self.assertRegex(printed, f"attempts: line [0-9]+ of .*{log.name}")
+        self.assertEqual(log.read_bytes(), damaged)
+        runs.train(self.digits, output, "--resume")
+        self.assertIn("is finished", runs.train(self.digits, output, "--resume"))
+
     def test_checkpoint_of_another_run(self):
         output, checkpoint = self.damaged("swapped")
         other = self.folder / "other"

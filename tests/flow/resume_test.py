@@ -5,7 +5,9 @@ import json
 import shutil
 import unittest
 
+import idx
 import runs
+import sequences
 
 STEPS_PER_EPOCH = 7  # of 203 images in mini-batches of 32
 
@@ -243,6 +245,49 @@ class Resume(runs.TestFolders, unittest.TestCase):
                       runs.train(self.digits, output, "--validation", held_out, "--resume", status=2))
         (held_out / "3" / "zzz.png").rename(renamed)
         runs.train(self.digits, output, "--validation", held_out, "--resume")
+
+    def refused(self, data, output):
+        printed = runs.train(data, output, "--resume", status=2)
+        self.assertIn("has changed since", printed)
+        return printed
+
+    def test_changed_files_of_several_samples(self):
+        options = ["--recipe", "plain", "--network", "mlp", "--mini-batch-size", "8", "--max-time", "0.001"]
+        data, output = self.folder / "idx", self.folder / "idx-run"
+        idx.write_idx(self.digits, data)
+        runs.train(data, output, *options)
+        copy = self.folder / "idx-copy"
+        shutil.copytree(data, copy)
+        runs.train(copy, output, "--resume", "--max-time", "0.001")
+        labels = copy / "train-labels-idx1-ubyte"
+        labels.write_bytes(labels.read_bytes()[:-1] + b"\0")
+        self.assertIn(f'other samples or labels since in "{copy}/train-images-idx3-ubyte.gz"\n',
+                      self.refused(copy, output))
+
+        data, output = self.folder / "cifar", self.folder / "cifar-run"
+        data.mkdir()
+        for number in (1, 2, 3):
+            records = [bytes([label]) + bytes([20 * label + number]) * 3072 for label in range(10)]
+            (data / f"data_batch_{number}.bin").write_bytes(b"".join(records) * 2)
+        runs.train(data, output, *options)
+        changed = data / "data_batch_2.bin"
+        changed.write_bytes(b"\5" + changed.read_bytes()[1:])
+        self.assertIn(f'other samples or labels since in "{changed}"\n', self.refused(data, output))
+
+    def test_changed_files_of_sequences(self):
+        options = ["--mini-batch-size", "8", "--max-time", "0.001"]
+        for name, more in (("csv", []), ("csv-pieces", ["--tbptt-length", "4"])):
+            with self.subTest(name):
+                data, output = self.folder / name, self.folder / f"{name}-run"
+                sequences.write_csv(data, 40, seed=3, shortest=9)
+                runs.train(data, output, *options, *more)
+                changed = data / "class1" / "4.csv"
+                changed.write_text(changed.read_text().replace("0.", "1.", 1))
+                self.assertIn(f'other samples or labels since in "{changed}"\n', self.refused(data, output))
+                (data / "class1" / "more.csv").write_text(changed.read_text())
+                printed = self.refused(data, output)
+                self.assertIn(f'added since: "{data}/class1/more.csv"', printed)
+                self.assertIn(f'"{changed}"', printed)
 
     def test_the_choice_of_precision_auto_is_kept(self):
         output = self.stopped("auto", "--precision", "auto")

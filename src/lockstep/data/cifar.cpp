@@ -88,6 +88,7 @@ void add_file(const Variant& variant, const Files& files, const std::string& nam
                                  std::to_string(records + 1) + " of " +
                                  std::to_string(variant.record_bytes()) + " bytes");
   }
+  images.files.emplace_back(static_cast<int64_t>(images.labels.size()), path);
   for (int64_t i = 0; i < records; ++i) {
     const auto* record = reinterpret_cast<const uint8_t*>(bytes.data()) + i * variant.record_bytes();
     const int64_t label = record[variant.label_bytes - 1];

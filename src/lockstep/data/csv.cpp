@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/dataset_parts.h"
@@ -75,8 +76,8 @@ Sequence read_csv(const std::string& text, const std::string& path, int64_t& cha
     if (channels == 0) channels = count;
     if (count != channels)
       refuse(place,
-             "the line has " + std::to_string(count) + " values, but earlier lines have " +
-                 std::to_string(channels),
+             "the line has " + counted(count, "value") + ", but earlier lines have " +
+                 with_commas(channels),
              "every line of every file needs a value for each channel");
   }
   if (rows.empty())

@@ -85,9 +85,9 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
               AllOf(HasSubstr("bad.ts\", line 8: \"x\" is not a finite number")));
   EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not one of the 2"));
   EXPECT_THAT(said(kHeader + "1,2:3:left\n"),
-              HasSubstr("line 7: channel 2 has 1 values, but the first one has 2"));
+              HasSubstr("line 7: channel 2 has 1 value, but the first one has 2"));
   EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,2:left\n"),
-              HasSubstr("line 8: the series has 1 channels, but the first one has 2"));
+              HasSubstr("line 8: the series has 1 channel, but the first one has 2"));
   EXPECT_THAT(said(kHeader + "1,?:3,4:left\n"), HasSubstr("a value is missing"));
   EXPECT_THAT(said(kHeader + "1,nan:3,4:left\n"), HasSubstr("\"nan\" is not a finite number"));
   EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is not a finite number"));
@@ -159,7 +159,7 @@ TEST(CsvFolder, HasAFileForASequence) {
 
   folder.write("a/3.csv", "1,2\n3\n");
   EXPECT_THAT(failure_of(folder.path()),
-              HasSubstr("a/3.csv\", line 2: the line has 1 values, but earlier lines have 2"));
+              HasSubstr("a/3.csv\", line 2: the line has 1 value, but earlier lines have 2"));
   folder.write("a/3.csv", "x,y\n");
   EXPECT_THAT(failure_of(folder.path()), HasSubstr("the file has no time step"));
   folder.write("a/3.csv", "1,2\nx,y\n");

@@ -1,6 +1,7 @@
 #include "lockstep/data/sources.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "lockstep/base/error.h"
@@ -21,7 +22,13 @@ class ImagesInMemory : public Datastore {
   int64_t size() const override { return static_cast<int64_t>(images_.labels.size()); }
   const std::vector<std::string>& classes() const override { return images_.classes; }
   int64_t label(int64_t index) const override { return images_.labels.at(static_cast<size_t>(index)); }
-  std::string source(int64_t index) const override { return images_.path + "#" + std::to_string(index); }
+  std::string source(int64_t index) const override {
+    const auto next =
+        std::ranges::upper_bound(images_.files, index, {}, [](const auto& file) { return file.first; });
+    if (next == images_.files.begin()) return images_.path + "#" + std::to_string(index);
+    const auto& [first, path] = *std::prev(next);
+    return path + "#" + std::to_string(index - first);
+  }
   ImageSize image_size(int64_t) const override { return images_.size; }
   void read_to(int64_t index, const PixelSink& sink) const override {
     const int64_t bytes = images_.size.bytes();

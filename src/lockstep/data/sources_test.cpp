@@ -360,6 +360,8 @@ TEST(Cifar, BothVariantsAreRead) {
   const Image image = source.dataset.store().read(2);
   EXPECT_EQ(image.channels, 3);
   EXPECT_EQ(image.pixels[1024], 'g');
+  EXPECT_EQ(source.dataset.store().source(1), ten.path().string() + "/data_batch_1.bin#1");
+  EXPECT_EQ(source.dataset.store().source(2), ten.path().string() + "/data_batch_2.bin#0");
   EXPECT_EQ(open_source(ten.path() / "test_batch.bin", {.classes = source.dataset.classes()}).dataset.size(),
             1);
   const Source test_part = open_source(ten.path(), {.test_part = true});

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/mini_batch_queue.h"
 
@@ -9,9 +10,9 @@ namespace {
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& pixels) {
   const auto count = static_cast<int64_t>(values.size());
   if (count != 1 && count != pixels.size(1)) {
-    throw Error(ErrorCode::invalid_option, "normalization has " + std::to_string(count) +
-                                               " values, but the samples have " +
-                                               std::to_string(pixels.size(1)) + " channels");
+    throw Error(ErrorCode::invalid_option, "normalization has " + counted(count, "value") +
+                                               ", but the samples have " +
+                                               counted(pixels.size(1), "channel"));
   }
   const at::Tensor flat = at::tensor(values, at::TensorOptions().dtype(at::kDouble)).to(pixels.options());
   return pixels.dim() == 4 ? flat.view({1, count, 1, 1}) : flat.view({1, count, 1});

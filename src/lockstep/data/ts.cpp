@@ -5,6 +5,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/sequence_text.h"
 
@@ -111,7 +112,7 @@ class TsReader {
     }
     const int64_t channels = std::count(line.begin(), line.end(), ':') + 1;
     if (channels_ != 0 && channels != channels_) {
-      refuse(place_, "the series has " + std::to_string(channels) + " channels, but " +
+      refuse(place_, "the series has " + counted(channels, "channel") + ", but " +
                          (sequences_.empty() ? "@dimensions says " : "the first one has ") +
                          std::to_string(channels_));
     }
@@ -125,8 +126,8 @@ class TsReader {
       const auto count = static_cast<int64_t>(sequence.values.size() - before);
       if (c == 0) steps = count;
       if (count != steps)
-        refuse(place_, "channel " + std::to_string(c + 1) + " has " + std::to_string(count) +
-                           " values, but the first one has " + std::to_string(steps));
+        refuse(place_, "channel " + std::to_string(c + 1) + " has " + counted(count, "value") +
+                           ", but the first one has " + with_commas(steps));
     }
     if (sequences_.size() == kMostSequences)
       refuse(place_, "the file has more than the maximum of " + with_commas(kMostSequences) + " sequences");

@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/record/damaged_log.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/follower.h"
 #include "lockstep/record/log_name.h"
@@ -158,8 +159,7 @@ int64_t next_attempt(const std::filesystem::path& run_folder, const std::string&
 std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder) {
   const int64_t last = next_attempt(run_folder) - 1;
   std::optional<Event> end;
-  Follower follower(run_folder);
-  follower.read_all([&](const Event& event) {
+  read_past_damage(run_folder, [&](const Event& event) {
     if (event.attempt == last && event.kind == End::kind && is_of_rank(event.writer)) end = event;
   });
   return end;

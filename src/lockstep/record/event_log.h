@@ -40,7 +40,7 @@ int64_t next_attempt(const std::filesystem::path& run_folder);
 int64_t next_attempt(const std::filesystem::path& run_folder, const std::string& writer);
 
 /// The `end` event of the run's newest attempt; none if it was killed, has not ended, or has no event log.
-/// Throws as read_events does.
+/// Damaged lines are passed over.
 std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder);
 
 /// The events of all writers, ordered by step, attempt and time. An attempt starts from a checkpoint, so what

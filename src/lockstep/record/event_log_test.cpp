@@ -14,6 +14,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/record/damaged_log.h"
+#include "lockstep/record/event_kinds.h"
 
 namespace lockstep::record {
 namespace {
@@ -68,6 +70,25 @@ class EventLogTest : public testing::Test {
   const lockstep::test::TemporaryFolder temporary_{};
   const std::filesystem::path& run_ = temporary_.path();
 };
+
+TEST_F(EventLogTest, DamagedLinesCanBePassedOver) {
+  write_steps(0, 0, 1, 3);
+  write_steps(0, 1, 4, 5);
+  std::ofstream(file("rank-0-attempt-0.jsonl"), std::ios::app) << "no event\n{}\n";
+  std::vector<int64_t> steps;
+  const std::string damage = read_past_damage(run_, [&](const Event& event) { steps.push_back(event.step); });
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(damage, HasSubstr("line 4 of"));
+  EXPECT_THAT(damage, HasSubstr("rank-0-attempt-0.jsonl"));
+  EXPECT_THAT(damage, HasSubstr("1 more damaged line"));
+  EXPECT_THROW(read_events(run_), Error);
+  EXPECT_FALSE(end_of_last_attempt(run_).has_value());
+  Event end{.step = 5, .kind = End::kind};
+  EventLog(run_, 0, 2).write(end);
+  EXPECT_TRUE(end_of_last_attempt(run_).has_value());
+  std::filesystem::remove(file("rank-0-attempt-0.jsonl"));
+  EXPECT_EQ(read_past_damage(run_, [](const Event&) {}), "");
+}
 
 TEST_F(EventLogTest, RefusesStepsThatAreNoCounts) {
   for (const char* step : {"-1", "-9223372036854775808", "9223372036854775807", "18446744073709551615",

@@ -133,6 +133,7 @@ StatusWriter::~StatusWriter() {
 
 void StatusWriter::set_step(int64_t step, int64_t epoch) {
   const std::lock_guard lock(mutex_);
+  if (step < status_.step) return;
   status_.step = step;
   status_.epoch = epoch;
 }
@@ -142,10 +143,17 @@ void StatusWriter::set_total_steps(int64_t total_steps) {
   status_.total_steps = total_steps;
 }
 
-void StatusWriter::set_best(std::optional<double> accuracy, std::optional<int64_t> step) {
+void StatusWriter::set_best(double accuracy, int64_t step) {
   const std::lock_guard lock(mutex_);
   status_.best_accuracy = accuracy;
   status_.best_step = step;
+}
+
+void StatusWriter::begin_again() {
+  const std::lock_guard lock(mutex_);
+  status_.step = status_.epoch = 0;
+  status_.best_accuracy.reset();
+  status_.best_step.reset();
 }
 
 void StatusWriter::set_state(RunState state, const std::string& reason, const std::string& hint) {
@@ -160,14 +168,16 @@ void StatusWriter::set_state(RunState state, const std::string& reason, const st
   write_now();
 }
 
-void StatusWriter::restore(const Status& earlier) {
+void StatusWriter::restore(const std::optional<Status>& earlier) {
   {
     const std::lock_guard lock(mutex_);
     if (has_ended_) return;
-    status_ = earlier;
+    if (earlier) status_ = *earlier;
     has_ended_ = true;
   }
-  write_now();
+  if (earlier) return write_now();
+  const std::lock_guard one_after_another(writing_);
+  ::unlink(file_->path().c_str());
 }
 
 bool StatusWriter::has_ended() {

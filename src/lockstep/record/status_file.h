@@ -73,16 +73,19 @@ class StatusWriter {
   StatusWriter(const StatusWriter&) = delete;
   StatusWriter& operator=(const StatusWriter&) = delete;
 
-  /// For the next writing.
+  /// For the next writing. A step before the last one is left out, because threads that save say theirs late.
   void set_step(int64_t step, int64_t epoch);
   /// For the next writing. 0: not known.
   void set_total_steps(int64_t total_steps);
-  /// For the next writing. The best validation so far; nothing: there is none.
-  void set_best(std::optional<double> accuracy, std::optional<int64_t> step);
+  /// For the next writing. The best validation so far.
+  void set_best(double accuracy, int64_t step);
+  /// For the next writing. The run begins again, at step 0 and without a best validation.
+  void begin_again();
   /// At once. Nothing is written after a final state.
   void set_state(RunState state, const std::string& reason, const std::string& hint = {});
-  /// The last word: what the file said before this writer. For an attempt that has changed nothing.
-  void restore(const Status& earlier);
+  /// The last word: what the file said before this writer, or no file if there was none. For an attempt that
+  /// has changed nothing.
+  void restore(const std::optional<Status>& earlier);
 
  private:
   void work(const std::stop_token& stop);

@@ -79,6 +79,24 @@ TEST_F(StatusFileTest, AWriterThatGoesWithoutALastWordHasFailed) {
   EXPECT_THAT(read_status(run_)->reason, HasSubstr("without saying how it ended"));
 }
 
+TEST_F(StatusFileTest, AStepThatIsSaidLateDoesNotTakeTheRunBack) {
+  StatusWriter writer(run_, {.step = 30});
+  writer.set_step(33, 4);
+  writer.set_step(31, 3);  // of a checkpoint that was being written
+  writer.set_state(RunState::stopping, "");
+  EXPECT_EQ(read_status(run_)->step, 33);
+  EXPECT_EQ(read_status(run_)->epoch, 4);
+}
+
+TEST_F(StatusFileTest, AnAttemptThatChangedNothingLeavesNoWordWhereThereWasNone) {
+  {
+    StatusWriter writer(run_, {.attempt = 1});
+    EXPECT_TRUE(read_status(run_).has_value());
+    writer.restore(std::nullopt);
+  }
+  EXPECT_FALSE(std::filesystem::exists(run_ / "status.json"));
+}
+
 TEST_F(StatusFileTest, AnAttemptThatChangedNothingLeavesTheEarlierWord) {
   { StatusWriter(run_, {.step = 9}).set_state(RunState::stopped, "Ctrl-C"); }
   const auto earlier = read_status(run_);
@@ -100,9 +118,12 @@ TEST_F(StatusFileTest, HasTheBestValidationAndIsReadWithoutIt) {
   writer.set_state(RunState::stopping, "");
   EXPECT_EQ(read_status(run_)->best_accuracy, 0.75);
   EXPECT_EQ(read_status(run_)->best_step, 40);
-  writer.set_best({}, {});
+  writer.set_step(41, 2);
+  writer.begin_again();
+  writer.set_step(1, 1);
   writer.set_state(RunState::stopped, "");
   EXPECT_FALSE(read_status(run_)->best_step.has_value());
+  EXPECT_EQ(read_status(run_)->step, 1);
   EXPECT_EQ(read_of("{\"state\": \"ended\", \"step\": 7}\n")->step, 7) << "of an earlier version";
 }
 

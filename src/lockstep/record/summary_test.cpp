@@ -1,12 +1,17 @@
 #include "lockstep/record/summary.h"
 
+#include <atomic>
+#include <fcntl.h>
 #include <fstream>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/base/descriptor.h"
 #include "lockstep/record/disk_use.h"
 #include "lockstep/record/test_runs.h"
 
@@ -186,6 +191,40 @@ TEST_F(SummaryTest, DiskUseCountsFilesOnceAndFollowsNoLinks) {
   std::filesystem::create_symlink(temporary_.path(), run_ / "out");
   std::filesystem::create_symlink(temporary_.path() / "far", run_ / "far");
   EXPECT_EQ(disk_use(run_), 1500);
+}
+
+TEST_F(SummaryTest, DiskUseNeedsFewOpenFiles) {
+  std::string deep = "run";
+  for (int depth = 0; depth < 40; ++depth) {
+    deep += "/below";
+    temporary_.write(deep + "/file", "12345");
+  }
+  for (int file = 0; file < 3000; ++file) temporary_.write("run/many/" + std::to_string(file), "x");
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const Descriptor next(::open("/", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(next);
+  rlimit few = usual;
+  few.rlim_cur = static_cast<rlim_t>(next.get()) + 8;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const int64_t bytes = disk_use(run_);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  EXPECT_EQ(bytes, 40 * 5 + 3000);
+}
+
+TEST_F(SummaryTest, DiskUseLeavesOutWhatVanishesMeanwhile) {
+  temporary_.write("run/stays", "12345");
+  std::atomic<bool> done = false;
+  std::jthread other([&] {
+    while (!done) {
+      for (int file = 0; file < 20; ++file)
+        temporary_.write("run/part-" + std::to_string(file % 3) + "/" + std::to_string(file), "");
+      for (int part = 0; part < 3; ++part)
+        std::filesystem::remove_all(run_ / ("part-" + std::to_string(part)));
+    }
+  });
+  for (int look = 0; look < 200; ++look) EXPECT_EQ(disk_use(run_), 5);
+  done = true;
 }
 
 }  // namespace

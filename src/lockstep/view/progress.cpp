@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "lockstep/base/text.h"
-#include "lockstep/record/follower.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/status_line.h"
 #include "lockstep/view/internal/terminal.h"
@@ -52,10 +51,11 @@ std::string why_it_ended(const std::string& reason) {
 
 class Progress final : public View {
  public:
-  Progress(std::FILE* out, ProgressOptions options) : terminal_(out), options_(std::move(options)) {
-    // The curves of a resumed run begin where the run began.
-    if (!options_.earlier.empty())
-      record::Follower(options_.earlier).read_all([&](const record::Event& event) { history_.add(event); });
+  Progress(std::FILE* out, const ProgressOptions& options) : terminal_(out), options_(options) {}
+
+  // The curves of a resumed run begin where the run began.
+  void add_earlier(const record::Event& event) override {
+    if (options_.plot) history_.add(event);
   }
 
   void show(const record::Event& event) override {
@@ -303,7 +303,7 @@ class Progress final : public View {
 }  // namespace
 
 std::unique_ptr<View> progress(std::FILE* out, ProgressOptions options) {
-  return std::make_unique<Progress>(out, std::move(options));
+  return std::make_unique<Progress>(out, options);
 }
 
 }  // namespace lockstep::view

@@ -103,6 +103,23 @@ TEST_F(Progress, SequencesAreNotCalledImages) {
   EXPECT_THAT(on_pipe({}, replay(events)), EndsWith("3,402 pieces/s\n"));
 }
 
+// With epochs of one step, a checkpoint is often written when the next epoch has begun.
+TEST_F(Progress, WhatIsSaidLateDoesNotChangeTheStepOfAnEpoch) {
+  const std::string text = on_pipe({}, [](View& view, int) {
+    const auto step = [](int64_t number) {
+      return record::Event{.epoch = number, .step = number, .kind = "step", .values = {{"loss", 1.0}}};
+    };
+    view.show(step(1));
+    view.show(step(2));
+    view.show({.epoch = 1, .step = 1, .kind = "checkpoint", .values = {{"path", "step-1"}}});
+    view.show(step(3));
+    view.show({.kind = "message", .values = {{"text", "one more"}}});
+    view.show(step(4));
+  });
+  EXPECT_THAT(text, HasSubstr("epoch 2  step 2  "));
+  EXPECT_THAT(text, HasSubstr("epoch 3  step 3  "));
+}
+
 TEST_F(Progress, VerboseHasALineForEveryStep) {
   const std::string text = on_pipe({.verbose = true}, replay(synthetic_events()));
   EXPECT_EQ(count_of(text, "/568 "), 568);

@@ -8,7 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
-#include "lockstep/record/follower.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/views.h"
@@ -163,10 +162,11 @@ namespace {
 
 class SvgCurves final : public View {
  public:
-  explicit SvgCurves(const std::filesystem::path& run_folder) : path_(record::RunPaths{run_folder}.curves()) {
-    // The curves of a resumed run begin where the run began.
-    record::Follower(run_folder).read_all([&](const record::Event& event) { history_.add(event); });
-  }
+  explicit SvgCurves(const std::filesystem::path& run_folder)
+      : path_(record::RunPaths{run_folder}.curves()) {}
+
+  // The curves of a resumed run begin where the run began.
+  void add_earlier(const record::Event& event) override { history_.add(event); }
 
   void show(const record::Event& event) override {
     history_.add(event);

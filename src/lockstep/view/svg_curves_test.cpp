@@ -9,7 +9,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
-#include "lockstep/record/event_log.h"
 #include "lockstep/view/internal/synthetic_run.h"
 #include "lockstep/view/views.h"
 
@@ -109,11 +108,13 @@ TEST_F(SvgTest, LongRunsMakeSmallFiles) {
 
 TEST_F(SvgTest, AResumedRunKeepsItsPast) {
   const std::vector<record::Event> events = synthetic_events();
-  record::EventLog log(run_, 0, 0);
-  for (record::Event event : events) {
-    if (event.step < 200) log.write(event);
+  const auto view = svg_curves(run_);
+  for (const record::Event& event : events) {
+    if (event.step < 200) view->add_earlier(event);
   }
-  const std::string svg = draw({events.end() - 150, events.end()});
+  std::for_each(events.end() - 150, events.end(), [&](const record::Event& event) { view->show(event); });
+  view->finish();
+  const std::string svg = read_file(run_ / "curves.svg");
   EXPECT_THAT(svg, HasSubstr("epoch 1</text>"));
   EXPECT_THAT(svg, HasSubstr("step 568 of 568"));
 }

@@ -17,16 +17,17 @@ namespace lockstep::view {
 class View {
  public:
   virtual ~View() = default;
+  /// An event of an earlier attempt of the run; all of them come before the first show().
+  virtual void add_earlier(const record::Event& /*event*/) {}
   virtual void show(const record::Event& event) = 0;
   virtual void finish() {}
 };
 
 struct ProgressOptions {
-  bool plot = false;                   ///< redraw the curves in the terminal during the run
-  bool timing = false;                 ///< print the step's breakdown at the end
-  bool verbose = false;                ///< a line for every step event
-  bool averages = false;               ///< a line for every average event
-  std::filesystem::path earlier = {};  ///< the run folder, for the curves of earlier attempts; may be empty
+  bool plot = false;      ///< redraw the curves in the terminal during the run
+  bool timing = false;    ///< print the step's breakdown at the end
+  bool verbose = false;   ///< a line for every step event
+  bool averages = false;  ///< a line for every average event
 };
 
 /// Progress on `out`: a redrawn bar if it is a terminal, otherwise lines (at most one in two seconds, and one

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/data/internal/files.h"
@@ -44,6 +45,8 @@ Source open_image_folder(Files files, const SourceOptions& options);
 /// Images of one size that are decoded in memory, as IDX and CIFAR files provide them.
 struct Images {
   std::string path;  ///< for source(): "path#17"
+  /// The first image of each file, where these are several; source() then names the file.
+  std::vector<std::pair<int64_t, std::string>> files{};
   ImageSize size;
   std::vector<uint8_t> pixels;  ///< [N,C,H,W]
   std::vector<int64_t> labels;  ///< [N]

@@ -164,12 +164,14 @@ void RunRecord::State::begin_log() {
   Views views;
   views.push_back(view::svg_curves(folder));
   views.push_back(view::tensorboard(folder, attempt));
+  const std::string damage = add_earlier(views, folder);
   log.open({folder}, status_at(run, attempt, /*total_steps=*/0), std::move(views));
   log.say(environment_here(options.data, worker.size(), worker.size()));
   log.say(record::PlanOfRun{.network = model.parts().network.name(),
                             .folder = options.data,
                             .output = folder.string(),
                             .classes = model.parts().classes});
+  if (!damage.empty()) log.message(damage, "warning");
   if (resumed) log.message("continuing after step " + std::to_string(run.step), "info");
 }
 

@@ -1,6 +1,7 @@
 // --learning-rate: a number, or auto.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -9,7 +10,8 @@
 namespace lockstep::train {
 
 /// The initial learning rate, as it was asked for. 0: not given, a default or the recipe decides. auto: a
-/// test of rising rates in the first steps (update/rate_test.h).
+/// test of rising rates in the first steps (update/rate_test.h). C++ programs write LearningRate::automatic()
+/// for auto; a negative number is refused as it is on the command line.
 class LearningRate {
  public:
   constexpr LearningRate(double rate = 0) : rate_(rate) {}  // NOLINT: it is a number wherever it is used
@@ -19,7 +21,7 @@ class LearningRate {
   constexpr bool is_auto() const { return rate_ == kAuto; }
 
  private:
-  static constexpr double kAuto = -1;
+  static constexpr double kAuto = -std::numeric_limits<double>::infinity();  // asked for by no number
   double rate_;
 };
 

@@ -3,8 +3,8 @@
 #include <ranges>
 
 #include "lockstep/io/address.h"
+#include "lockstep/record/damaged_log.h"
 #include "lockstep/record/event_kinds.h"
-#include "lockstep/record/event_log.h"
 #include "lockstep/record/run_folder.h"
 
 namespace lockstep::train {
@@ -27,7 +27,11 @@ std::string seen_by_run(const std::string& path, const fs::path& run_folder) {
   const bool is_relative = !path.empty() && !io::is_address(path) && fs::path(path).is_relative();
   std::error_code none;
   if (!is_relative || !fs::exists(record::RunPaths{run_folder}.events(), none)) return path;
-  return seen_by_run(path, record::read_events(run_folder));
+  std::vector<record::Event> events;
+  record::read_past_damage(run_folder, [&](const record::Event& event) {
+    if (event.kind == record::Environment::kind) events.push_back(event);
+  });
+  return seen_by_run(path, events);
 }
 
 }  // namespace lockstep::train

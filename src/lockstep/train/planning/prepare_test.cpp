@@ -201,6 +201,29 @@ TEST(Prepare, SaysThatThereAreNoDataOrTooFewClasses) {
   EXPECT_EQ(refusal_of(request), "the training data have 1 class; a classifier needs two or more");
 }
 
+TEST(Prepare, SaysWhyARunOnFewSamplesHasNoAccuracy) {
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<PreparedSlopes>());
+  const auto told = testing::Contains(HasSubstr("the run has no accuracy; --validation names samples"));
+  EXPECT_THAT(prepare(request, options_with("none", ""), /*dry=*/true).plan.warnings, testing::Not(told));
+  request.dataset = request.dataset.subset({0, 1});
+  EXPECT_THAT(prepare(request, options_with("none", ""), /*dry=*/true).plan.warnings, told);
+}
+
+// Minus one stands for auto nowhere: a sign that slipped in would start a test of rates.
+TEST(Prepare, ALearningRateIsAutoOnlyByItsName) {
+  Options options = options_with("none", "");
+  options.learning_rate = LearningRate::automatic();
+  EXPECT_TRUE(options.learning_rate.is_auto());
+  EXPECT_EQ(field_text(options, "learning-rate"), "auto");
+  EXPECT_NO_THROW(check_values(options));
+  for (const double rate : {-1.0, -0.1}) {
+    options.learning_rate = rate;
+    EXPECT_FALSE(options.learning_rate.is_auto());
+    EXPECT_THROW(check_values(options), Error) << rate;
+  }
+}
+
 TEST(Prepare, RefusesLabelsThatAreNoClasses) {
   const auto slopes = [](int64_t label) {
     return data::Dataset(std::make_shared<PreparedSlopes>(std::vector<std::string>{"even", "odd"}, label));

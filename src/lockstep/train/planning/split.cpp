@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
@@ -11,6 +13,19 @@
 
 namespace lockstep::train {
 namespace {
+
+// Evenly over the samples in the order of their labels: every n-th sample of the data may always be of the
+// same class. The samples that are taken keep their order.
+std::vector<int64_t> spread_over_labels(const data::Datastore& store, int64_t count) {
+  std::vector<int64_t> all(static_cast<size_t>(store.size())), labels, taken;
+  std::iota(all.begin(), all.end(), 0);
+  for (const int64_t index : all) labels.push_back(store.label(index));
+  std::ranges::stable_sort(all, {}, [&](int64_t index) { return labels[static_cast<size_t>(index)]; });
+  for (int64_t i = 0; i < count; ++i)
+    taken.push_back(all[static_cast<size_t>(part_of(store.size(), count, i).begin)]);
+  std::ranges::sort(taken);
+  return taken;
+}
 
 // Whether the labels have so few samples that one of each is a much larger share.
 bool takes_one_of_each(const Datasets& sets, double share) {
@@ -45,9 +60,7 @@ void limit_samples(Datasets& sets, double limit, int64_t mini_batch_size) {
     const int64_t all = set->size();
     const int64_t kept = limited_batches(limit, divided_up(all, mini_batch_size)) * mini_batch_size;
     if (kept >= all) continue;
-    std::vector<int64_t> indices(static_cast<size_t>(kept));
-    for (int64_t i = 0; i < kept; ++i) indices[static_cast<size_t>(i)] = part_of(all, kept, i).begin;
-    *set = set->subset(std::move(indices));
+    *set = set->subset(spread_over_labels(set->store(), kept));
     if (set != &sets.test) sets.whole = {};  // of which it is a direct part no more
   }
 }

@@ -24,8 +24,9 @@ std::pair<data::Dataset, data::Dataset> split_off_held_out(const data::Dataset& 
 /// Of `all` mini-batches, how many --limit-batches leaves: at least one.
 int64_t limited_batches(double limit, int64_t all);
 
-/// Leaves of each set the samples of so many mini-batches of this size, spread evenly over the set
-/// (--limit-batches). Sets that are smaller stay as they are.
+/// Leaves of each set the samples of so many mini-batches of this size (--limit-batches): the same share of
+/// each label, to within one sample, spread evenly over those with the label. Sets that are smaller stay as
+/// they are.
 void limit_samples(Datasets& sets, double limit, int64_t mini_batch_size);
 
 /// Without validation data, splits the training data as the options say; `whole` is then the images before

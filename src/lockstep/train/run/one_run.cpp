@@ -1,5 +1,6 @@
 #include "lockstep/train/run/one_run.h"
 
+#include <limits>
 #include <optional>
 
 #include "lockstep/base/describe.h"
@@ -20,6 +21,7 @@
 #include "lockstep/train/planning/prepare.h"
 #include "lockstep/train/run/data_loading.h"
 #include "lockstep/train/run/gpu_ranks.h"
+#include "lockstep/train/run/listing.h"
 #include "lockstep/train/run/restore.h"
 #include "lockstep/train/run/run_files.h"
 #include "lockstep/train/run/run_log.h"
@@ -64,8 +66,9 @@ class Run {
     take_from_loaders(request_, start_.options, prepared_);
     if (start_.checkpoint) compare_with_checkpoint();
     if (!start_.manifest) write_files_of_run();
-    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length.total_steps),
-              make_views(request_, start_.options, paths_, attempt));
+    Views views = make_views(request_, start_.options, paths_, attempt);
+    warnings_.push_back(add_earlier(views, paths_.folder));
+    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length.total_steps), std::move(views));
     if (!watch) watch.emplace(paths_.folder);
     try {
       // By an event, because only the view that draws on the terminal may write there.
@@ -134,7 +137,7 @@ class Run {
   void compare_with_checkpoint() {
     check_same_module(*start_.checkpoint);
     try {
-      warning_ = compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_);
+      warnings_.push_back(compare_fingerprints(start_.checkpoint->fingerprint, fingerprint_));
     } catch (Error& error) {
       const std::string changed = changed_files(paths_.listing(), prepared_);
       if (!changed.empty()) error.add_context(changed);
@@ -142,13 +145,11 @@ class Run {
     }
   }
 
-  // A resume can then name the files that changed. On a server nothing else tells what they were.
-  bool lists_files() const {
+  // A resume can name files that changed if they are listed. On a server nothing else tells what they were.
+  int64_t most_listed() const {
     constexpr int64_t kMostListed = 5'000;  // a list smaller than a small network's weights
-    const data::ImageSet& train = *prepared_.train;
-    return train.parallel_reads() > 0 ||
-           (request_.dataset.empty() && request_.stream == nullptr && !train.dataset().store().in_memory() &&
-            train.size() <= kMostListed);
+    if (prepared_.train->parallel_reads() > 0) return std::numeric_limits<int64_t>::max();
+    return request_.dataset.empty() && request_.stream == nullptr ? kMostListed : 0;
   }
 
   // A module of a program is known by its name only: a number of parameters would not say what has changed.
@@ -160,13 +161,13 @@ class Run {
   }
 
   void write_files_of_run() const {
-    if (lists_files()) write_listing(paths_.listing(), prepared_);
+    if (const int64_t most = most_listed(); most > 0) write_listing(paths_.listing(), prepared_, most);
     write_manifest(paths_.options(), start_.options, prepared_);
   }
 
   Result train() {
     if (leads_)
-      say_start(log_, {start_, prepared_, request_.folder.string(), warning_, comm_.size(), request_.words});
+      say_start(log_, {start_, prepared_, request_.folder.string(), warnings_, comm_.size(), request_.words});
     const std::unique_ptr<comm::Communicator> gpus = link_gpus(request_, comm_, prepared_.plan.machine);
     std::optional<CheckpointWriter> writer;
     if (leads_)
@@ -219,7 +220,7 @@ class Run {
     moved_.reset();
     has_begun_again_ = true;
     timed_ = {};
-    log_.forget_best();
+    log_.begin_again();
     start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }
@@ -359,7 +360,7 @@ class Run {
   bool has_begun_again_ = false;
   std::string failed_in_;  // for the log, of an exception that is no Error
   TimedSteps timed_;
-  std::string warning_;  // for the user, of a checkpoint from another machine
+  std::vector<std::string> warnings_;  // for the user, of what earlier attempts have left; may be empty texts
   RunLog log_;
   const std::shared_ptr<Wishes> wishes_ = std::make_shared<Wishes>();
   const EitherStop stop_;

@@ -1,13 +1,11 @@
 #include "lockstep/train/run/run_files.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/shell_word.h"
-#include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/sequences.h"
 
@@ -16,7 +14,6 @@ namespace {
 
 constexpr int64_t kFormat = 2;  // in format 1 the plan is one flat object
 constexpr int64_t kMostManifestBytes = 64 << 20;
-constexpr int64_t kMostListingBytes = int64_t{1} << 30;
 // Sums and products of such numbers stay far from the greatest int64_t.
 constexpr int64_t kMostAmount = int64_t{1} << 40;
 
@@ -61,41 +58,6 @@ void check_plan(const Plan& plan, const std::filesystem::path& path) {
   }
 }
 
-struct ListedSample {
-  std::string part, class_name, file;
-
-  // The same in a copy of the data, and on the other side of a split.
-  uint64_t key() const { return hash_of(file.substr(file.rfind('/') + 1), hash_of(class_name)); }
-};
-
-template <class Use>
-void for_each_listed(const Prepared& prepared, const Use& use) {
-  for (const auto& [part, images] :
-       {std::pair("train", prepared.train), std::pair("validation", prepared.validation),
-        std::pair("test", prepared.test)}) {
-    if (images == nullptr) continue;
-    const data::Datastore& store = images->dataset().store();
-    for (int64_t i = 0; i < store.size(); ++i) {
-      const int64_t label = store.label(i);
-      use(ListedSample{part, label < 0 ? "" : store.classes()[static_cast<size_t>(label)], store.source(i)});
-    }
-  }
-}
-
-// How many of `samples` are not among the others, and the first of them; empty: all are.
-std::string missing_from(const std::vector<ListedSample>& others, const std::vector<ListedSample>& samples) {
-  std::unordered_set<uint64_t> known;
-  for (const ListedSample& sample : others) known.insert(sample.key());
-  int64_t count = 0;
-  std::string first;
-  for (const ListedSample& sample : samples) {
-    if (known.contains(sample.key())) continue;
-    if (count++ == 0 || sample.file < first) first = sample.file;
-  }
-  if (count == 0) return "";
-  return "\"" + first + "\"" + (count > 1 ? " and " + with_commas(count - 1) + " more" : "");
-}
-
 // These have no defaults: a plan without one of them is damaged.
 void check_keys(const Json& plan, const std::filesystem::path& path) {
   for (const char* key : {"channels", "height", "width", "classes", "mini_batch_size", "shards"}) {
@@ -133,36 +95,6 @@ void write_manifest(const std::filesystem::path& path, const Options& options, c
                       {"plan", lockstep::to_json(prepared.plan)},
                       {"network", prepared.network.spec()}};
   write_file_atomic(path, manifest.dump(1) + "\n");
-}
-
-void write_listing(const std::filesystem::path& path, const Prepared& prepared) {
-  std::string text;
-  for_each_listed(prepared, [&](const ListedSample& sample) {
-    text += Json{sample.part, sample.class_name, sample.file}.dump(-1, ' ', false,
-                                                                   Json::error_handler_t::replace) +
-            "\n";
-  });
-  write_file_atomic(path, text);
-}
-
-std::string changed_files(const std::filesystem::path& listing, const Prepared& prepared) {
-  if (!std::filesystem::exists(listing)) return "";
-  std::vector<ListedSample> before, now;
-  try {
-    for (const std::string& line : split(read_file(listing, kMostListingBytes), '\n')) {
-      if (line.empty()) continue;
-      const Json json = parse_json(line);
-      before.push_back(
-          {json.at(0).get<std::string>(), json.at(1).get<std::string>(), json.at(2).get<std::string>()});
-    }
-  } catch (const std::exception&) {
-    return "";  // it is only for this message
-  }
-  for_each_listed(prepared, [&](const ListedSample& sample) { now.push_back(sample); });
-  const std::string added = missing_from(before, now), removed = missing_from(now, before);
-  return (added.empty() ? std::string() : "added since: " + added) +
-         (added.empty() || removed.empty() ? "" : "; ") +
-         (removed.empty() ? std::string() : "removed since: " + removed);
 }
 
 std::optional<Manifest> read_manifest(const std::filesystem::path& path) {

@@ -19,14 +19,6 @@ struct Manifest {
   Json network;     ///< the layer graph; null for a module of the user's own
 };
 
-/// The files that the run trains on and is scored with: a line of JSON for each sample, [part, class, file],
-/// in order.
-void write_listing(const std::filesystem::path& path, const Prepared& prepared);
-
-/// In which files the run's data differ now from a listing, with the first one that was added and the first
-/// one that was removed; wherever the data lie. Empty: in none, or there is no listing.
-std::string changed_files(const std::filesystem::path& listing, const Prepared& prepared);
-
 void write_manifest(const std::filesystem::path& path, const Options& options, const Prepared& prepared);
 
 /// Nothing if there is no such file (the run was killed before it was written). Throws corrupt_data for

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/host.h"
 #include "lockstep/base/text.h"
+#include "lockstep/record/damaged_log.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/view/views.h"
@@ -33,22 +34,30 @@ Views make_views(const TrainingRequest& request, const Options& options, const r
     views.insert(views.begin(), view::progress(stdout, {.plot = options.plot,
                                                         .timing = options.timing,
                                                         .verbose = options.verbose,
-                                                        .averages = options.report_score_after_averaging,
-                                                        .earlier = options.plot ? paths.folder : ""}));
+                                                        .averages = options.report_score_after_averaging}));
   views.push_back(view::svg_curves(paths.folder));
   views.push_back(view::tensorboard(paths.folder, attempt));
   return views;
 }
 
+std::string add_earlier(const Views& views, const std::filesystem::path& run_folder) {
+  const std::string damage = record::read_past_damage(run_folder, [&](const record::Event& event) {
+    for (const auto& view : views) view->add_earlier(event);
+  });
+  return damage.empty() ? "" : "the curves lack a part of the earlier attempts: " + damage;
+}
+
 RunLog::~RunLog() {
-  if (reporter_ == nullptr && status_ != nullptr) status_->restore(*earlier_);
+  if (reporter_ == nullptr && status_ != nullptr) status_->restore(earlier_);
 }
 
 bool RunLog::announce(const record::RunPaths& paths, record::Status here) {
   earlier_ = record::read_status(paths.folder);
-  if (!earlier_) return false;
-  here.epoch = earlier_->epoch;
-  here.total_steps = earlier_->total_steps;
+  if (!earlier_ && here.attempt == 0) return false;
+  if (earlier_) {
+    here.epoch = earlier_->epoch;
+    here.total_steps = earlier_->total_steps;
+  }
   status_ = std::make_unique<record::StatusWriter>(paths.folder, std::move(here));
   return true;
 }
@@ -73,8 +82,8 @@ void RunLog::message(const std::string& text, const char* level) {
   say(record::Message{.text = text, .level = level});
 }
 
-void RunLog::forget_best() {
-  if (status_ != nullptr) status_->set_best({}, {});
+void RunLog::begin_again() {
+  if (status_ != nullptr) status_->begin_again();
 }
 
 void RunLog::stopping(const std::string& text) {

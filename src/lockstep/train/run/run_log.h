@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,10 @@ using Views = std::vector<std::unique_ptr<view::View>>;
 Views make_views(const TrainingRequest& request, const Options& options, const record::RunPaths& paths,
                  int64_t attempt);
 
+/// Gives the views the events of the run's earlier attempts. Returns a warning for the user if a part of them
+/// is damaged; else nothing.
+std::string add_earlier(const Views& views, const std::filesystem::path& run_folder);
+
 /// The request's listener as a view; none if it is empty.
 Views listener_views(const TrainingRequest& request);
 
@@ -37,9 +42,9 @@ class RunLog {
   /// The status of an attempt that was announced and not opened is what it was before.
   ~RunLog();
 
-  /// From here on the run's status says that it goes on, although it still prepares. False for a run without
-  /// a status, which gets none.
-  ///   here  its attempt and where it stands; epoch and total_steps are those of the earlier status
+  /// From here on the run's status says that it goes on, although it still prepares. False for the first
+  /// attempt of a run without a status, which gets none.
+  ///   here  its attempt and where it stands; epoch and total_steps are those of the earlier status, if any
   bool announce(const record::RunPaths& paths, record::Status here);
   /// here: its attempt and where it stands.
   void open(const record::RunPaths& paths, const record::Status& here, Views views);
@@ -50,8 +55,8 @@ class RunLog {
   }
   /// level: "info" or "warning"
   void message(const std::string& text, const char* level);
-  /// The run begins again, so its status has no best validation.
-  void forget_best();
+  /// The run begins again, so its status is at step 0 and has no best validation.
+  void begin_again();
   /// The run is about to stop: for the views and the status.
   void stopping(const std::string& text);
 
@@ -65,7 +70,7 @@ class RunLog {
  private:
   std::mutex mutex_;
   std::unique_ptr<Reporter> reporter_;
-  std::optional<record::Status> earlier_;  // what the status said before it was announced
+  std::optional<record::Status> earlier_;  // what the status said before it was announced, if there was one
   std::unique_ptr<record::StatusWriter> status_;
 };
 

@@ -106,7 +106,9 @@ void say_start(RunLog& log, const StartReport& report) {
   log.say(environment);
   say_plan(log, report);
   say_resume(log, report.start, report.prepared.plan.step.accumulate);
-  if (!report.warning.empty()) log.message(report.warning, "warning");
+  for (const std::string& warning : report.warnings) {
+    if (!warning.empty()) log.message(warning, "warning");
+  }
   for (const std::string& note : report.prepared.notes) log.message(note, "info");
   warn_of_weights(log, report);
   warn_of_skipped(log, report.prepared.skipped);

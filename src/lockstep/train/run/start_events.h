@@ -13,12 +13,12 @@ namespace lockstep::train {
 /// Rank 0's.
 ///   folder   of the training data, for the event `plan`
 ///   ranks    number of ranks
-///   warning  of compare_fingerprints; may be empty
+///   warnings  of compare_fingerprints and add_earlier; texts may be empty
 struct StartReport {
   const RunStart& start;
   const Prepared& prepared;
   std::string folder;
-  std::string warning;
+  std::vector<std::string> warnings;
   int64_t ranks = 1;
   std::vector<std::string> words{};  ///< the run's command line; empty: the process's
 };

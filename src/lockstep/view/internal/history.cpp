@@ -22,6 +22,11 @@ std::string last_name(const std::string& path) {
   return name.filename().string();
 }
 
+// A checkpoint is said when it has been written, steps later. Messages have no step.
+bool tells_position(const record::Event& event) {
+  return event.kind == "step" || event.kind == "validation" || event.kind == "end";
+}
+
 struct Bounds {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -38,8 +43,10 @@ struct Bounds {
 }  // namespace
 
 void History::add(const record::Event& event) {
-  status_.step = event.step;
-  if (event.epoch > 0) status_.epoch = event.epoch;
+  if (tells_position(event)) {
+    status_.step = event.step;
+    if (event.epoch > 0) status_.epoch = event.epoch;
+  }
   if (event.kind == "plan") add_plan(event);
   if (event.kind == "step") add_step(event);
   if (event.kind == "validation") {
