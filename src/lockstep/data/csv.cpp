@@ -76,8 +76,7 @@ Sequence read_csv(const std::string& text, const std::string& path, int64_t& cha
     if (channels == 0) channels = count;
     if (count != channels)
       refuse(place,
-             "the line has " + counted(count, "value") + ", but earlier lines have " +
-                 with_commas(channels),
+             "the line has " + counted(count, "value") + ", but earlier lines have " + with_commas(channels),
              "every line of every file needs a value for each channel");
   }
   if (rows.empty())

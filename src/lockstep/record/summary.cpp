@@ -37,7 +37,7 @@ std::optional<double> finite(double value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-std::optional<int64_t> counted(int64_t value, int64_t least) {
+std::optional<int64_t> at_least(int64_t value, int64_t least) {
   return value >= least ? std::optional(value) : std::nullopt;
 }
 
@@ -82,8 +82,8 @@ void take_state(const std::filesystem::path& run_folder, RunSummary& summary) {
     summary.state = found.state;
     summary.reason = found.reason;
     summary.hint = found.hint;
-    summary.step = counted(found.step, 0);
-    summary.total_steps = counted(found.total_steps, 1);
+    summary.step = at_least(found.step, 0);
+    summary.total_steps = at_least(found.total_steps, 1);
     summary.epoch = found.epoch;
     summary.host = found.host;
     summary.best_accuracy = found.best_accuracy;
@@ -104,7 +104,7 @@ void take_beginning(const LogEnds& ends, RunSummary& summary) {
     if (event.kind != PlanOfRun::kind) continue;
     if (summary.data.empty()) summary.data = text(event, "folder");
     if (summary.network.empty()) summary.network = text(event, "network");
-    if (!summary.total_steps) summary.total_steps = counted(whole(event, "total_steps"), 1);
+    if (!summary.total_steps) summary.total_steps = at_least(whole(event, "total_steps"), 1);
   }
 }
 
@@ -136,7 +136,7 @@ void take_end(const LogEnds& ends, RunSummary& summary) {
       summary.seconds = finite(number(event, "seconds"));
       summary.test_accuracy = finite(number(event, "test_accuracy"));
       if (const auto best = finite(number(event, "best_accuracy"))) summary.best_accuracy = best;
-      if (const auto step = counted(whole(event, "best_step"), 1)) summary.best_step = step;
+      if (const auto step = at_least(whole(event, "best_step"), 1)) summary.best_step = step;
     }
     if (!is_of_newest) continue;
     summary.step = std::max(summary.step.value_or(0), event.step);

@@ -36,8 +36,8 @@ constexpr uint32_t kMostHeaderBytes = 64 << 10;
 constexpr size_t kFirstBytes = 4096;                     // read at once
 constexpr auto kHeaderLimit = std::chrono::seconds(10);  // for all of a request's headers
 constexpr auto kReadLimit = std::chrono::seconds(60);    // for its body; also between two requests
-constexpr auto kWriteLimit = std::chrono::seconds(60);  // for each piece that the system takes
-constexpr auto kEndLimit = std::chrono::seconds(5);     // for what still comes after the last answer
+constexpr auto kWriteLimit = std::chrono::seconds(60);   // for each piece that the system takes
+constexpr auto kEndLimit = std::chrono::seconds(5);      // for what still comes after the last answer
 constexpr auto kFeedInterval = std::chrono::milliseconds(100);
 constexpr auto kHeartbeat = std::chrono::seconds(15);  // shows that a reader has gone
 

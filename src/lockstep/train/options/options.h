@@ -385,11 +385,12 @@ struct Options {
     field("max-steps", self.max_steps, weights,
           "maximum number of steps; the learning rate schedule ends with them; 0: no limit",
           between(0, kMostSteps));
-    field("limit-batches", self.limit_batches, weights,
-          "use only so many mini-batches of the training data in an epoch, and of the held-out and test data "
-          "in a score; below 1: this share of them; always the same samples, the same share of each class; 0: "
-          "all",
-          between(0, kMostSteps));
+    field(
+        "limit-batches", self.limit_batches, weights,
+        "use only so many mini-batches of the training data in an epoch, and of the held-out and test data "
+        "in a score; below 1: this share of them; always the same samples, the same share of each class; 0: "
+        "all",
+        between(0, kMostSteps));
     field("fast-dev-run", self.fast_dev_run, weights,
           "try everything once: one step, and one mini-batch of the held-out and test data");
     field("max-time", self.max_time, end, "maximum seconds of training; 0: no limit",

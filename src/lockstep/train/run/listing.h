@@ -9,9 +9,9 @@
 
 namespace lockstep::train {
 
-/// The files that the run trains on and is scored with: a line of JSON for each image, [part, class, file], in
-/// order; where several samples or a sequence are in a file, for each file, [part, class, file, hash of the
-/// samples and labels]. Nothing is written for more files than `most`.
+/// The files that the run trains on and is scored with: a line of JSON for each image, [part, class, file],
+/// in order; where several samples or a sequence are in a file, for each file, [part, class, file, hash of
+/// the samples and labels]. Nothing is written for more files than `most`.
 void write_listing(const std::filesystem::path& path, const Prepared& prepared, int64_t most);
 
 /// In which files the run's data differ now from a listing, with the first one that was added, removed and
