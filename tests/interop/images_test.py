@@ -94,6 +94,8 @@ def kinds():
         yield f"{name}.tif", image, {}
     for compression in ("tiff_lzw", "tiff_adobe_deflate", "packbits", "jpeg"):
         yield f"{compression}.tiff", colour, {"compression": compression}
+    yield "alpha-jpeg.tif", alpha, {"compression": "jpeg"}
+    yield "big.tif", colour, {"big_tiff": True}
     yield "fax.tif", bits, {"compression": "group4"}
     yield "lossless.webp", colour, {"lossless": True}
     yield "alpha.webp", alpha, {"lossless": True}
@@ -198,7 +200,10 @@ def check_refusals(reader, folder):
     colour = photo(61, 47)
     colour.save(folder / "real.jpg")
     (folder / "named.png").write_bytes((folder / "real.jpg").read_bytes())
-    assert "it is a JPEG, not a PNG; rename the file" in reader.refusal(folder / "named.png")
+    assert most_difference(reader.read(folder / "named.png"), Image.open(folder / "real.jpg")) <= 1
+    colour.save(folder / "moving.gif")
+    (folder / "gif.jpg").write_bytes((folder / "moving.gif").read_bytes())
+    assert "it is not a JPEG, but a GIF" in reader.refusal(folder / "gif.jpg")
     for ending in ("bmp", "ppm", "tif", "webp", "jpg", "png"):
         path = folder / f"cut.{ending}"
         colour.save(path)

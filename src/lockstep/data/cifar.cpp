@@ -66,10 +66,15 @@ std::vector<std::string> class_names(const Variant& variant, const Files& files)
       while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
       if (!line.empty()) names.push_back(std::move(line));
     }
-    if (static_cast<int64_t>(names.size()) == variant.class_count) return names;
-    throw Error(ErrorCode::corrupt_data, "\"" + files.shown(variant.names_file) + "\" has " +
-                                             std::to_string(names.size()) + " names, but the dataset has " +
-                                             std::to_string(variant.class_count) + " classes");
+    const std::string path = files.shown(variant.names_file);
+    if (static_cast<int64_t>(names.size()) != variant.class_count)
+      throw damaged_file(path, "it has " + std::to_string(names.size()) + " names, but the dataset has " +
+                                   std::to_string(variant.class_count) + " classes");
+    std::vector<std::string> sorted = names;
+    std::sort(sorted.begin(), sorted.end());
+    if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+      throw damaged_file(path, "it has the name \"" + *twice + "\" for two classes");
+    return names;
   }
   for (int64_t i = 0; i < variant.class_count; ++i) names.push_back(std::to_string(i));
   return names;

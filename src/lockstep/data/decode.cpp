@@ -58,8 +58,10 @@ constexpr std::array<Format, 6> kFormats{{
     {"TIFF",
      {"tif", "tiff"},
      [](std::string_view head) {
-       return head.starts_with(std::string_view("II*\0", 4)) ||
-              head.starts_with(std::string_view("MM\0*", 4));
+       // The second two are BigTIFF, for files of more than 4 GB.
+       constexpr std::array<std::string_view, 4> kMarks{
+           {{"II*\0", 4}, {"MM\0*", 4}, {"II+\0", 4}, {"MM\0+", 4}}};
+       return std::find(kMarks.begin(), kMarks.end(), head.substr(0, 4)) != kMarks.end();
      },
      tiff_size,
      open_tiff},
@@ -72,9 +74,22 @@ constexpr std::array<Format, 6> kFormats{{
      open_pixels<webp_size, decode_webp>},
 }};
 
-// Formats that are not supported but are often found under the names of supported ones.
-constexpr std::array<std::pair<std::string_view, const char*>, 2> kOthers{
-    {{"GIF8", "GIF"}, {"<", "text file (HTML or XML)"}}};
+// Not supported, but often found under the names of supported formats.
+struct OtherFormat {
+  size_t at;
+  std::string_view signature;
+  const char* what;
+};
+constexpr std::array<OtherFormat, 9> kOthers{
+    {{0, "GIF8", "a GIF"},
+     {0, "<", "a text file (HTML or XML)"},
+     {0, "version https://", "a pointer of Git LFS; run git lfs pull"},
+     {4, "ftypavi", "an AVIF"},
+     {4, "ftyp", "a HEIC or a video"},
+     {4, "jP  ", "a JPEG 2000"},
+     {0, "%PDF", "a PDF"},
+     {0, "PK\3\4", "a ZIP archive"},
+     {0, "8BPS", "a Photoshop file"}}};
 
 const Format* format_of_name(std::string_view name) {
   const size_t dot = name.rfind('.');
@@ -87,20 +102,18 @@ const Format* format_of_name(std::string_view name) {
   return nullptr;
 }
 
-// The content must have the format that the name promises.
-const Format& checked_format(std::string_view name, std::string_view head) {
+// Well-known data sets, such as ImageNet, have images of one format under the name of another. The content
+// decides, as in Pillow; the name only says what was expected if it is no image.
+const Format& format_of_content(std::string_view name, std::string_view head) {
   const Format* expected = format_of_name(name);
   if (expected == nullptr) throw DecodeError("its name has no image ending");
   if (head.empty()) throw DecodeError("the file is empty");
-  if (expected->fits(head)) return *expected;
   for (const Format& format : kFormats) {
-    if (format.fits(head))
-      throw DecodeError("it is a " + std::string(format.name) + ", not a " + expected->name +
-                        "; rename the file");
+    if (format.fits(head)) return format;
   }
-  for (const auto& [signature, other] : kOthers) {
-    if (head.starts_with(signature))
-      throw DecodeError("it is a " + std::string(other) + ", not a " + expected->name);
+  for (const OtherFormat& other : kOthers) {
+    if (head.size() > other.at && head.substr(other.at).starts_with(other.signature))
+      throw DecodeError("it is not a " + std::string(expected->name) + ", but " + other.what);
   }
   if (head.size() < 8) ends_at(expected->name, head.size());
   throw DecodeError("it is not a " + std::string(expected->name));
@@ -186,7 +199,7 @@ ByteWindow window_from(const ByteWindow& bytes_at, size_t begin) {
 }
 
 void decode(std::string_view name, std::string_view file, const PixelSink& sink) {
-  const Format& format = checked_format(name, file);
+  const Format& format = format_of_content(name, file);
   const Decoding decoding = format.open(file);
   std::optional<LargeImage> large;
   if (decoding.bytes > kSmallImage) large.emplace(decoding.bytes);
@@ -194,7 +207,7 @@ void decode(std::string_view name, std::string_view file, const PixelSink& sink)
 }
 
 ImageSize image_size_of(std::string_view name, const ByteWindow& bytes_at) {
-  return checked_format(name, bytes_at(0, 16)).size(bytes_at);
+  return format_of_content(name, bytes_at(0, 16)).size(bytes_at);
 }
 
 ImageSize stored_size(std::string_view name, const ReadAt& read_at) {

@@ -29,12 +29,13 @@ class DecodeError : public std::runtime_error {
 /// .webp), in upper or lower case.
 bool is_image_name(std::string_view name);
 
-/// Decodes a whole file in memory to [C,H,W]. The ending of `name` says what the format must be. Any thread.
+/// Decodes a whole file in memory to [C,H,W]. The content says what the format is; `name` must have an ending
+/// of image files. Any thread.
 /// The image is rotated as EXIF says (Pillow's ImageOps.exif_transpose); alpha and transparency are dropped
 /// (Pillow's convert("RGB")). Grey images have one channel; palettes become three.
 /// PNG: all depths and kinds; of 16 bits the upper 8 are used. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1
 /// to 32 bits, uncompressed. PPM, PGM: binary. TIFF: the first image, uncompressed or PackBits, LZW, Deflate,
-/// JPEG or fax. WebP: not animated.
+/// JPEG or fax, but not CIELAB. WebP: not animated.
 /// Images of more than two million pixels wait for one another if decoding them at once would take more than
 /// a quarter of the memory. `sink` must therefore not decode another image. Throws DecodeError.
 void decode(std::string_view name, std::string_view file, const PixelSink& sink);

@@ -26,7 +26,6 @@ constexpr int64_t kMostGpuPixels = int64_t{1} << 25;
 struct JpegHeader {
   ImageSize size;          // as stored: one channel or three
   int64_t components = 0;  // 4 is CMYK
-  bool adobe = false;      // has Adobe's marker, so CMYK is stored inverted
   bool progressive = false;
   bool huffman = false;     // baseline, extended or progressive; not lossless, hierarchical or arithmetic
   int64_t orientation = 0;  // 0: no EXIF
@@ -70,7 +69,7 @@ void read_frame(std::string_view segment, JpegHeader& header) {
   check_size(header.size);
 }
 
-// Reads up to the first scan.
+// Reads up to the frame header.
 JpegHeader jpeg_header(const ByteWindow& bytes_at) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   JpegHeader header;
@@ -88,22 +87,17 @@ JpegHeader jpeg_header(const ByteWindow& bytes_at) {
       offset += 2;
       continue;
     }
-    if (marker == 0xda || marker == 0xd9) {
-      if (header.components == 0) damaged("no frame header");
-      return header;
-    }
+    if (marker == 0xda || marker == 0xd9) damaged("no frame header");
     if (bytes.size() < 4) ends_at("JPEG", offset + bytes.size());
     const int64_t length = big_endian16(bytes, 2);
     if (length < 2) damaged("a segment with no length");
-    if (is_frame(marker) && header.components == 0) {
+    if (is_frame(marker)) {
       if (bytes.size() < 10) ends_at("JPEG", offset + bytes.size());
       read_frame(bytes.substr(2), header);
       header.progressive = is_progressive(marker);
       header.huffman = is_huffman(marker);
-      // Only CMYK images need information from after the frame header.
-      if (header.components != 4) return header;
+      return header;
     }
-    if (marker == 0xee && bytes.size() > 9 && bytes.substr(4, 5) == "Adobe") header.adobe = true;
     if (marker == 0xe1 && header.orientation == 0 && bytes.size() > 10 && bytes.substr(4, 6) == kExif) {
       header.orientation = exif_orientation(window_from(bytes_at, offset + 10));
     }
@@ -279,13 +273,13 @@ bool give_luma_chroma(std::string_view file, const JpegHeader& header, const Way
   return true;
 }
 
-// In place, from four bytes of ink to three bytes of colour.
-void ink_to_colours(std::span<uint8_t> ink, bool inverted, int64_t pixels) {
-  const uint32_t flip = inverted ? 0 : 255;
+// In place, from four bytes of inverted ink to three bytes of colour. Pillow takes ink as inverted in every
+// file, with Adobe's marker or without.
+void ink_to_colours(std::span<uint8_t> ink, int64_t pixels) {
   for (int64_t i = 0; i < pixels; ++i) {
     uint8_t* pixel = ink.data() + 4 * i;
-    const uint32_t light = pixel[3] ^ flip;
-    for (int64_t c = 0; c < 3; ++c) pixel[c] = static_cast<uint8_t>(((pixel[c] ^ flip) * light + 127) / 255);
+    const uint32_t light = pixel[3];
+    for (int64_t c = 0; c < 3; ++c) pixel[c] = static_cast<uint8_t>((pixel[c] * light + 127) / 255);
   }
 }
 
@@ -319,7 +313,7 @@ void decode_jpeg(std::string_view file, const PixelSink& sink) {
   const ImageSize size = way.scaled(header.size);
   const std::span<uint8_t> pixels = scratch(static_cast<size_t>(size.height * size.width * pixel_bytes));
   decompress(file, size, ink ? TJPF_CMYK : pixel_bytes == 1 ? TJPF_GRAY : TJPF_RGB, way, pixels);
-  if (ink) ink_to_colours(pixels, header.adobe, size.height * size.width);
+  if (ink) ink_to_colours(pixels, size.height * size.width);
   Pixels made = interleaved(pixels.data(), size, pixel_bytes);
   made.height_share = way.share(header.size.height);
   made.width_share = way.share(header.size.width);

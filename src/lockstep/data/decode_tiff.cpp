@@ -1,5 +1,5 @@
-// TIFF with libtiff. The most common kinds (8 or 16 bits, grey or colour, with or without alpha) are read as
-// stored; the rest goes through libtiff's own conversion.
+// TIFF with libtiff. The most common kinds (8 or 16 bits, grey or colour, with or without alpha, samples
+// beside each other or in planes) are read as stored; the rest goes through libtiff's own conversion.
 #include <algorithm>
 #include <array>
 #include <cstdarg>
@@ -74,6 +74,7 @@ using OpenTiff = std::unique_ptr<TIFF, CloseTiff>;
 
 [[noreturn]] void damaged(const TiffStream& stream) {
   std::string why = stream.error.empty() ? "libtiff cannot read it" : stream.error;
+  if (why.starts_with(": ")) why.erase(0, 2);  // libtiff begins with the file's name, which it does not have
   while (!why.empty() && (why.back() == '.' || why.back() == '\n')) why.pop_back();
   throw DecodeError("TIFF is damaged (" + why + ")");
 }
@@ -105,11 +106,16 @@ struct TiffHeader {
   bool floating = false;
 
   int64_t pixel_bits() const { return int64_t{samples} * bits; }
+  /// Bits from one pixel to the next where samples are read as stored.
+  int64_t stored_bits() const { return in_planes ? bits : pixel_bits(); }
+  /// How many times a pixel is read: samples that are not used and lie in planes are left out.
+  int64_t passes() const { return in_planes ? size.channels : 1; }
   bool is_grey() const { return kind == PHOTOMETRIC_MINISBLACK || kind == PHOTOMETRIC_MINISWHITE; }
-  /// Samples that are levels, with the samples of a pixel next to each other.
+  /// Samples that are levels.
   bool plain() const {
-    return (bits == 8 || bits == 16) && !in_planes && !floating && samples >= size.channels && samples <= 8 &&
-           (is_grey() || kind == PHOTOMETRIC_RGB) && compression != COMPRESSION_JPEG;
+    return (bits == 8 || bits == 16) && !floating && samples >= size.channels &&
+           (samples <= 8 || in_planes) && (is_grey() || kind == PHOTOMETRIC_RGB) &&
+           compression != COMPRESSION_JPEG;
   }
 };
 
@@ -128,7 +134,8 @@ TiffHeader header_of(TIFF* tiff) {
   if (TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &header.kind) == 0)
     throw DecodeError("TIFF is damaged (the meaning of its samples is missing)");
   header.in_planes = planes == PLANARCONFIG_SEPARATE && header.samples > 1;
-  header.floating = format != SAMPLEFORMAT_UINT;
+  // Files say "undefined" of what are plain numbers.
+  header.floating = format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID;
   header.size = {header.is_grey() ? 1 : 3, height, width};
   check_size(header.size);
 
@@ -140,6 +147,9 @@ TiffHeader header_of(TIFF* tiff) {
     throw DecodeError("it is a TIFF with compression " + std::to_string(header.compression) +
                       ", which is not supported");
   }
+  // libtiff converts it without adapting its white, so that white comes out yellow.
+  if (header.kind == PHOTOMETRIC_CIELAB)
+    throw DecodeError("it is a TIFF with CIELAB colours, which are not supported; save it as RGB");
   if (header.floating || header.bits > 16)
     throw DecodeError("it is a TIFF with " + std::to_string(header.bits) + " bits per sample" +
                       (header.floating ? " (signed or floating point)" : "") + ", which is not supported");
@@ -174,35 +184,39 @@ Blocks blocks_of(TIFF* tiff, const TiffHeader& header, const TiffStream& stream)
   if (height == 0 || width == 0 || height > kMostPixels / int64_t{width} ||
       int64_t{height} * width / kMostTiffInflation > static_cast<int64_t>(stream.size))
     damaged(stream);
-  return {height, width, int64_t{width} * header.pixel_bits() / 8, tiles};
+  const int64_t bits = header.plain() ? header.stored_bits() : header.pixel_bits();
+  return {height, width, int64_t{width} * bits / 8, tiles};
 }
 
-// The samples as stored, [H,W,samples]. Strips are decoded in place; a tile is first decoded to a buffer
-// after the image.
+// The samples as stored: [H,W,samples], or [channels,H,W] if they are in planes. Strips are decoded in place;
+// a tile is first decoded to a buffer after the image.
 std::span<uint8_t> read_samples(TIFF* tiff, const TiffHeader& header, const TiffStream& stream) {
   const Blocks blocks = blocks_of(tiff, header, stream);
-  const int64_t pixel_bytes = header.pixel_bits() / 8;
+  const int64_t pixel_bytes = header.stored_bits() / 8;
   const int64_t row_bytes = header.size.width * pixel_bytes;
-  const int64_t image_bytes = header.size.height * row_bytes;
+  const int64_t pass_bytes = header.size.height * row_bytes, image_bytes = header.passes() * pass_bytes;
   const std::span<uint8_t> memory =
       scratch(static_cast<size_t>(image_bytes + (blocks.tiles ? blocks.bytes() : 0)));
   uint8_t* const tile = memory.data() + image_bytes;
-  for (int64_t y = 0; y < header.size.height; y += blocks.height) {
+  for (int64_t at = 0; at < header.passes() * header.size.height;) {
+    const auto plane = static_cast<uint16_t>(at / header.size.height);
+    const int64_t y = at % header.size.height, rows = std::min(blocks.height, header.size.height - y);
     const auto row = static_cast<uint32_t>(y);
-    const int64_t rows = std::min(blocks.height, header.size.height - y);
+    uint8_t* const to = memory.data() + at * row_bytes;
+    at += rows;
     if (!blocks.tiles) {
-      if (TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, 0), memory.data() + y * row_bytes,
-                               rows * row_bytes) < rows * row_bytes)
+      if (TIFFReadEncodedStrip(tiff, TIFFComputeStrip(tiff, row, plane), to, rows * row_bytes) <
+          rows * row_bytes)
         damaged(stream);
       continue;
     }
     for (int64_t x = 0; x < header.size.width; x += blocks.width) {
-      if (TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, static_cast<uint32_t>(x), row, 0, 0), tile,
+      if (TIFFReadEncodedTile(tiff, TIFFComputeTile(tiff, static_cast<uint32_t>(x), row, 0, plane), tile,
                               blocks.bytes()) < blocks.bytes())
         damaged(stream);
       const auto part = static_cast<size_t>(std::min(blocks.width, header.size.width - x) * pixel_bytes);
       for (int64_t i = 0; i < rows; ++i)
-        std::memcpy(memory.data() + (y + i) * row_bytes + x * pixel_bytes, tile + i * blocks.row_bytes, part);
+        std::memcpy(to + i * row_bytes + x * pixel_bytes, tile + i * blocks.row_bytes, part);
     }
   }
   return memory.first(static_cast<size_t>(image_bytes));
@@ -215,8 +229,10 @@ void give_plain(TIFF* tiff, const TiffHeader& header, const TiffStream& stream, 
   }
   // libtiff returns 16 bits in this machine's byte order, so the upper byte is the second one.
   const int64_t sample_bytes = header.bits / 8;
-  give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.samples * sample_bytes,
-                            sample_bytes),
+  const int64_t next_channel =
+      header.in_planes ? header.size.height * header.size.width * sample_bytes : sample_bytes;
+  give(oriented(interleaved(samples.data() + (sample_bytes - 1), header.size, header.stored_bits() / 8,
+                            next_channel),
                 header.orientation),
        sink);
 }
@@ -226,6 +242,13 @@ void give_converted(TIFF* tiff, const TiffHeader& header, const TiffStream& stre
   const auto width = static_cast<uint32_t>(header.size.width),
              height = static_cast<uint32_t>(header.size.height);
   const auto pixels = static_cast<size_t>(width) * height;
+  // libtiff would make colours darker where a pixel is partly transparent, but alpha is dropped.
+  uint16_t extra_count = 0;
+  const uint16_t* extras = nullptr;
+  if (TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &extra_count, &extras) != 0 && extra_count > 0) {
+    std::vector<uint16_t> no_alpha(extra_count, EXTRASAMPLE_UNSPECIFIED);
+    TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, int{extra_count}, no_alpha.data());
+  }
   // Zeroed memory is not used before it is written: a small damaged file may promise many pixels.
   const std::unique_ptr<uint32_t[], decltype(&std::free)> colours(
       static_cast<uint32_t*>(std::calloc(pixels, sizeof(uint32_t))), &std::free);
@@ -258,7 +281,8 @@ class TiffFile {
     const int64_t pixels = header_.size.height * header_.size.width,
                   compressed = static_cast<int64_t>(stream_.size);
     if (header_.plain())
-      return pixels * header_.pixel_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) + compressed;
+      return pixels * header_.passes() * header_.stored_bits() / 8 + (blocks.tiles ? blocks.bytes() : 0) +
+             compressed;
     // libtiff makes four bytes per pixel and also keeps a whole block in memory.
     return pixels * static_cast<int64_t>(sizeof(uint32_t)) + std::min(blocks.bytes(), kMostAllocation) +
            compressed;

@@ -64,7 +64,7 @@ Images read_images(const Files& files, const std::string& path) {
   try {
     check_size(images.size);
   } catch (const DecodeError& error) {
-    throw damaged_file(file.name(), std::string("an image ") + error.what());
+    throw damaged_file(file.name(), std::string("its images cannot be decoded: ") + error.what());
   }
   if (count == 0) throw Error(ErrorCode::invalid_option, "\"" + file.name() + "\" contains no images");
   images.pixels = read_body(file, count * height * width, 16);

@@ -1,6 +1,7 @@
 #include "lockstep/data/internal/sequence_text.h"
 
 #include <cmath>
+#include <optional>
 
 #include "lockstep/base/text.h"
 
@@ -14,6 +15,13 @@ std::string hint_for(std::string_view word) {
     return "separate the values of a line by commas, and write 1.5 with a point";
   if (has_digit && word.find(',') != std::string_view::npos) return "write 1.5 with a point";
   return "values are numbers such as 1.5, -2 and 3e-4, separated by commas";
+}
+
+// Other programs write numbers of 64 bits, of which some are too small for 32; these become 0.
+std::optional<float> number_of(std::string_view word) {
+  if (const auto value = parse_number<float>(word)) return value;
+  const auto wide = parse_number<double>(word);
+  return wide && std::abs(*wide) < 1 ? std::optional(static_cast<float>(*wide)) : std::nullopt;
 }
 
 }  // namespace
@@ -63,8 +71,11 @@ std::string_view without_plus(std::string_view cell) {
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers) {
   for (std::optional rest(text); rest;) {
     const std::string_view word = without_plus(next_cell(rest));
-    const auto value = parse_number<float>(word);
+    const auto value = number_of(word);
     if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values before training");
+    if (word.empty())
+      refuse(place, "a value is empty",
+             "fill in missing values before training, and remove a comma at the end of a line");
     if (!value || !std::isfinite(*value)) {
       refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is not a finite number", hint_for(word));
     }

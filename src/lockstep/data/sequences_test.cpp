@@ -90,7 +90,7 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
               HasSubstr("line 8: the series has 1 channel, but the first one has 2"));
   EXPECT_THAT(said(kHeader + "1,?:3,4:left\n"), HasSubstr("a value is missing"));
   EXPECT_THAT(said(kHeader + "1,nan:3,4:left\n"), HasSubstr("\"nan\" is not a finite number"));
-  EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("\"\" is not a finite number"));
+  EXPECT_THAT(said(kHeader + ":left\n"), HasSubstr("line 7: a value is empty"));
   EXPECT_THAT(said(kHeader + "left\n"), HasSubstr("line 7: the series has no class"));
   EXPECT_THAT(said(kHeader), HasSubstr("contains no sequences"));
   EXPECT_THAT(said("@classLabel true a b\n"), HasSubstr("ends before the line @data"));
@@ -168,6 +168,18 @@ TEST(CsvFolder, HasAFileForASequence) {
   folder.write("4.csv", "1,2\n");
   EXPECT_THAT(failure_of(folder.path()), HasSubstr("is not in a class folder"));
   EXPECT_EQ(open_source(folder.path(), {.classes = {"a", "b"}, .unlabelled = true}).dataset.size(), 3);
+}
+
+// numpy.savetxt and pandas write numbers of 64 bits.
+TEST(CsvFolder, TakesNumbersThatAreTooSmallAsZero) {
+  const TemporaryFolder folder;
+  folder.write("a/1.csv", "1e-50,-1e-300\n1e-40,2\n");
+  folder.write("b/1.csv", "3,4\n");
+  EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(0, 1e-40F, 0, 2));
+  folder.write("b/1.csv", "3,1e50\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("\"1e50\" is not a finite number"));
+  folder.write("b/1.csv", "3,4,\n");
+  EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 1: a value is empty"));
 }
 
 const std::string kMark = "\xef\xbb\xbf";  // of UTF-8, as Windows programs write it

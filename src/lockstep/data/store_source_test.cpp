@@ -194,7 +194,9 @@ TEST(EveryKind, ThatIsBrokenInAnArchiveIsNamedAsTheUserWould) {
               HasSubstr("\"" + start + "cifar/data_batch_1.bin\": it ends at byte 5000, inside record 2"));
   EXPECT_THAT(
       said("cifar/batches.meta.txt", "cat\n", "cifar"),
-      HasSubstr("\"" + start + "cifar/batches.meta.txt\" has 1 names, but the dataset has 10 classes"));
+      HasSubstr("\"" + start + "cifar/batches.meta.txt\": it has 1 names, but the dataset has 10 classes"));
+  EXPECT_THAT(said("cifar/batches.meta.txt", "0\n1\n2\n3\n4\n5\n6\n7\n3\n9\n", "cifar"),
+              HasSubstr("batches.meta.txt\": it has the name \"3\" for two classes"));
   EXPECT_THAT(said("a.ts", "@classLabel true a b\n@data\n1:a\nx:b\n", "a.ts"),
               HasSubstr("cannot read \"" + start + "a.ts\", line 4: \"x\" is not a finite number"));
   EXPECT_THAT(said("csv/a/1.csv", "1,2\n3\n", "csv"),

@@ -32,6 +32,16 @@ TEST(Strays, AJpegByAnotherNameIsToBeRenamed) {
                                                HasSubstr("does not end in .jpg or .jpeg; rename it")));
 }
 
+TEST(Strays, WhatSystemsLeaveInFoldersIsNone) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.png", "dog/1.png", "dog/thumbs.db", "dog/ehthumbs.db", "dog/Icon\r",
+                           "Desktop.ini", "dog/@eaDir/1.png/SYNOPHOTO_THUMB_M.png", "__MACOSX/cat/1.png"})
+    folder.write(name, test::bytes_of(test::kGrey8));
+  const Source source = open_source(folder.path());
+  EXPECT_THAT(source.dataset.classes(), testing::ElementsAre("cat", "dog"));
+  EXPECT_EQ(source.dataset.size(), 2);
+}
+
 TEST(Strays, AnImageAmongSequencesIsTheOneToRemove) {
   const TemporaryFolder folder;
   for (const char* name : {"run/1.csv", "run/2.csv", "walk/1.csv"}) folder.write(name, "1,2\n");

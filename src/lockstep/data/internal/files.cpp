@@ -1,10 +1,12 @@
 #include "lockstep/data/internal/files.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/io/address.h"
 
@@ -33,7 +35,12 @@ Error damaged_file(const std::string& shown, const std::string& why) {
 }
 
 bool is_hidden(std::string_view name) {
-  return name.starts_with('.') || name == "Thumbs.db" || name == "desktop.ini" || name == "__MACOSX";
+  // Windows, macOS, and Synology, whose servers keep small pictures of each file in a folder named after it.
+  constexpr std::array<std::string_view, 6> kNames{"thumbs.db", "ehthumbs.db", "desktop.ini",
+                                                   "__macosx",  "icon\r",      "@eadir"};
+  return name.starts_with('.') || std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
+           return known.size() == name.size() && known == lower(name);
+         });
 }
 
 Files::Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds) {

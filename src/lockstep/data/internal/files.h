@@ -20,8 +20,8 @@ struct SourceKind;
 /// corrupt_data for a file that was downloaded: `cannot read "shown": why`.
 Error damaged_file(const std::string& shown, const std::string& why);
 
-/// Whether a name is not the user's data: it begins with a dot, or it is a file that systems leave in
-/// folders.
+/// Whether a name is not the user's data: it begins with a dot, or it is what systems leave in
+/// folders, in upper or lower case.
 bool is_hidden(std::string_view name);
 
 /// The listing of a folder, archive or address, without hidden names and what is below them; or one file,
