@@ -4,8 +4,14 @@
 import json
 import struct
 import unittest
+import zipfile
 
 import runs
+
+# {"weight": torch.tensor([0.5, -0.5])} by torch.save
+STATE_DICT = (b"\x80\x02}(X\x06\0\0\0weightctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storage"
+              b"ctorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x02tQK\0K\x02\x85K\x01\x85\x89"
+              b"ccollections\nOrderedDict\n)RtRu.")
 
 
 class Results(runs.TestFolders, unittest.TestCase):
@@ -64,6 +70,22 @@ class Results(runs.TestFolders, unittest.TestCase):
         self.assertIn("0.weight", printed)
         self.assertIn("same weights", runs.run("diff", self.one / "model.safetensors", self.same / "model.safetensors"))
         self.assertIn("neither", runs.run("diff", self.one, self.folder / "nowhere", status=2))
+
+    def test_weights_show_and_diff_read_files_of_torch_save(self):
+        file = self.folder / "weights.pt"
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("archive/data.pkl", STATE_DICT)
+            archive.writestr("archive/data/0", struct.pack("<2f", 0.5, -0.5))
+        shown = json.loads(runs.run("weights", "show", file, "--json"))["tensors"][0]
+        self.assertEqual((shown["name"], shown["least"], shown["greatest"]), ("weight", -0.5, 0.5))
+        self.assertIn("same weights", runs.run("diff", file, file))
+
+    def test_weights_show_places_the_greatest_numbers_in_bins(self):
+        file = self.folder / "great.safetensors"
+        header = json.dumps({"great": {"dtype": "F64", "shape": [3], "data_offsets": [0, 24]}}).encode()
+        file.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<3d", -1.7e308, 0, 1.7e308))
+        bins = json.loads(runs.run("weights", "show", file, "--json"))["tensors"][0]["histogram"]
+        self.assertEqual([place for place, count in enumerate(bins) if count > 0], [0, 20, 39])
 
 
 if __name__ == "__main__":

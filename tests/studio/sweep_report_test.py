@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The page of a sweep in a real Chromium: it loads nothing, axe finds nothing in light and dark, and what others wrote
-is text."""
+is text. The page of a run on paper."""
 
 import unittest
 
@@ -34,6 +34,24 @@ class SweepReport(runs.TestFolders, unittest.TestCase):
             self.check_content(page)
             chromium.close()
         self.assertIn("has no trial \"99\"", runs.run("report", sweep, "--trials", "99", status=1))
+
+    def test_nothing_of_a_runs_page_is_cut_off_on_paper(self):
+        run = self.folder / "run"
+        runs.train(self.digits, run, "--network", "mlp", "--max-steps", "4")
+        runs.run("report", run, self.held_out)
+        with browser.sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=["--no-sandbox"])
+            page = chromium.new_page(viewport={"width": 720, "height": 1000})  # A4 with margins
+            page.goto((run / "report.html").as_uri())
+            page.emulate_media(media="print")
+            self.assertEqual(page.locator(".matrix").count(), 1)
+            for part in page.locator(".scroll").all():
+                self.assertEqual(part.evaluate("part => getComputedStyle(part).overflowX"), "visible")
+            colours = page.locator(".matrix td.right, .matrix td.wrong").first
+            self.assertEqual(colours.evaluate("cell => getComputedStyle(cell).printColorAdjust"), "exact")
+            widest = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            self.assertLessEqual(widest, 0, "the page is not wider than the paper")
+            chromium.close()
 
     def check_content(self, page):
         self.assertEqual(page.locator(".trials tbody tr").count(), 12)

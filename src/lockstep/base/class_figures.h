@@ -17,7 +17,7 @@ struct ClassFigures {
   int64_t predicted = 0;  ///< predictions of this class
   double precision = 0;   ///< right / predicted; NaN without a prediction
   double recall = 0;      ///< right / samples; NaN without a sample
-  double f1 = 0;          ///< harmonic mean of the two; NaN if one is missing
+  double f1 = 0;          ///< harmonic mean of the two, 0 if one is missing; NaN without both
 };
 
 /// A row for each class. `classes` has as many names as `confusion` rows and columns.

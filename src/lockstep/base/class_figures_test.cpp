@@ -33,6 +33,16 @@ TEST(ClassFigures, AClassThatNeverOccursHasNone) {
   EXPECT_EQ(mean.right, 17);
 }
 
+// As scikit-learn counts it: f1_score([0, 1], [0, 2], average="macro") is 1/3.
+TEST(ClassFigures, AClassThatIsNeverRightlyAnsweredCountsAsZeroInTheMean) {
+  const auto rows = class_figures({{1, 0, 0}, {0, 0, 1}, {0, 0, 0}}, kClasses);
+  EXPECT_TRUE(std::isnan(rows[1].precision));
+  EXPECT_TRUE(std::isnan(rows[2].recall));
+  EXPECT_EQ(rows[1].f1, 0);
+  EXPECT_EQ(rows[2].f1, 0);
+  EXPECT_DOUBLE_EQ(mean_figures(rows).f1, 1.0 / 3);
+}
+
 TEST(Confusions, TheMostFrequentComesFirst) {
   const auto pairs = confusions(kConfusion);
   ASSERT_EQ(pairs.size(), 2U);

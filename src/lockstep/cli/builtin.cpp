@@ -109,8 +109,10 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "weights show",
        .words = "RUN|FILE",
        .summary = "show how the numbers of each tensor are spread",
-       .details = "RUN is a run folder: its final weights, or those of its last checkpoint. FILE is a "
-                  "safetensors file. With --json there is a histogram of 40 bins of each tensor.",
+       .details =
+           "RUN is a run folder: its final weights, or those of its last checkpoint. FILE is a "
+           "file of weights, safetensors or of torch.save. With --json there is a histogram of 40 bins "
+           "of each tensor.",
        .fields = weights_show_fields},
       {.name = "layer show",
        .words = "RUN FILE|FOLDER",
@@ -137,8 +139,9 @@ const std::vector<Verb>& builtin_verbs() {
       {.name = "diff",
        .words = "RUN RUN",
        .summary = "compare the weights of two runs, and find the first step that differs",
-       .details = "RUN is a run folder or a safetensors file. The exit status is 0 if the weights are the "
-                  "same, 1 if they differ, and 2 after an error.",
+       .details =
+           "RUN is a run folder or a file of weights, safetensors or of torch.save. The exit status is 0 if "
+           "the weights are the same, 1 if they differ, and 2 after an error.",
        .fields = no_fields,
        .error_status = 2},
       {.name = "runs show",

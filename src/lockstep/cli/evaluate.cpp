@@ -62,7 +62,7 @@ std::string most_frequent_confusions(const train::Evaluation& evaluation,
 bool fits(const std::string& text, int width) {
   const std::vector<std::string> lines = split(text, '\n');
   return std::all_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return static_cast<int>(line.size()) <= width; });
+                     [&](const std::string& line) { return width_of(line) <= width; });
 }
 
 // Samples that the network was trained on do not measure how well it generalizes.

@@ -16,6 +16,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
 #include "lockstep/train/inference/predict.h"
+#include "lockstep/train/step/first_instance.h"
 
 namespace lockstep::cli {
 namespace {
@@ -42,6 +43,7 @@ std::pair<int64_t, int64_t> two_numbers(const std::string& option, const std::st
 // for small grey images.
 nn::NetworkInput own_input(const nn::Network& network, const std::string& name) {
   if (const auto native = nn::native_input(name)) return *native;
+  train::with_expected_input({}, network, {});  // refuses what train would refuse
   return nn::sized_as_expected(nn::expected_input(network), {});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "lockstep/base/text.h"
 
@@ -72,7 +73,9 @@ Json as_json(const train::Prediction& one, const std::vector<std::string>& class
       json["top"].push_back({{"label", classes[place]}, {"score", rounded(one.scores[place])}});
     return json;
   }
-  for (size_t i = 0; i < classes.size(); ++i) json["scores"][classes[i]] = rounded(one.scores[i]);
+  Json::object_t scores;  // appended directly: ordered_json searches all keys at each insertion
+  for (size_t i = 0; i < classes.size(); ++i) scores.push_back({classes[i], rounded(one.scores[i])});
+  json["scores"] = std::move(scores);
   return json;
 }
 

@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/nn/weights_file.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/loop/checkpoint.h"
 
@@ -21,11 +22,11 @@ std::optional<train::Checkpoint> newer_than_end(const std::filesystem::path& run
 
 std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
   if (std::filesystem::is_regular_file(path))
-    return RunWeights{nn::read_safetensors(path).tensors, "the weights"};
+    return RunWeights{nn::read_weights(path).tensors, "the weights"};
   const record::RunPaths paths{path};
   if (!std::filesystem::exists(paths.events())) {
     throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
-                "name a run's --output folder, or a .safetensors file");
+                "name a run's --output folder, or a file of weights, safetensors or of torch.save");
   }
   const bool has_ended = std::filesystem::exists(paths.weights());
   const auto checkpoint = has_ended ? newer_than_end(path) : train::last_checkpoint(path);

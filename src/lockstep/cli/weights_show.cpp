@@ -46,12 +46,13 @@ Spread spread_of(const at::Tensor& tensor) {
   }
   if (spread.finite == 0) return spread;
   spread.mean = sum / static_cast<double>(spread.finite);
-  const double width = (spread.greatest - spread.least) / static_cast<double>(kBins);
+  // Halves, whose difference is finite for any two numbers.
+  const double half_width = (spread.greatest / 2 - spread.least / 2) / static_cast<double>(kBins);
   double squares = 0;
   for (const double* at = begin; at != end; ++at) {
     if (!std::isfinite(*at)) continue;
     squares += (*at - spread.mean) * (*at - spread.mean);
-    const double place = width > 0 ? (*at - spread.least) / width : 0;
+    const double place = half_width > 0 ? (*at / 2 - spread.least / 2) / half_width : 0;
     ++spread.bins[std::min(kBins - 1, static_cast<size_t>(place))];
   }
   spread.deviation = std::sqrt(squares / static_cast<double>(spread.finite));

@@ -54,9 +54,8 @@ void check_name(const std::string& name) {
   const std::vector<std::string> parts = split(name, '.');
   const bool empty_part =
       std::any_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
-  const bool printable =
-      std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > 32 && c != 127 && c != '"'; });
-  if (empty_part || !printable || name.size() > kMostNameBytes) {
+  if (empty_part || printable(name) != name || name.find_first_of(" \"") != std::string::npos ||
+      name.size() > kMostNameBytes) {
     refuse("a layer cannot be named " + in_quotes(name),
            "use up to 200 letters and digits; dots separate the parts, as in \"layer1.0.conv1\"");
   }

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/seed.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/nn/internal/testing.h"
 
 namespace lockstep::nn {
@@ -21,6 +22,13 @@ using testing::HasSubstr;
 // These layers and what makes a classifier of them.
 std::string classifier(const std::string& layers) {
   return "[" + layers + R"(,{"type":"flatten"},{"type":"linear","features":"classes"}])";
+}
+
+TEST(Graph, AFileWhoseNameIsNotUtf8IsRefused) {
+  const lockstep::test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "net\xFF.json";
+  std::ofstream(file) << R"([{"type":"flatten"},{"type":"linear","features":"classes"}])";
+  EXPECT_THAT(error_of([&] { read_network_file(file); }), HasSubstr("is not UTF-8"));
 }
 
 TEST(Graph, AListNamesLayersByPlaceAndEachTakesTheOneBefore) {
@@ -102,7 +110,7 @@ TEST(Graph, StructureIsChecked) {
   EXPECT_THAT(complaint(R"([{"name":"a","type":"relu"},{"name":"a.b","type":"relu"}])"),
               HasSubstr("layer \"a.b\" would be inside layer \"a\""));
   EXPECT_THAT(complaint(R"([{"name":"input","type":"relu"}])"), HasSubstr("cannot be named \"input\""));
-  for (const char* name : {"", ".a", "a..b", "a.", "a b", "a\\u0001"}) {
+  for (const char* name : {"", ".a", "a..b", "a.", "a b", "a\\u0001", "a\\u009b31m"}) {
     EXPECT_THAT(complaint(R"([{"name":")" + std::string(name) + R"(","type":"relu"}])"),
                 HasSubstr("a layer cannot be named"))
         << name;

@@ -59,6 +59,9 @@ Network read_network(const Json& json, std::string name) {
 }
 
 Network read_network_file(const std::filesystem::path& path) {
+  if (!is_utf8(path.native()))  // run folders and --json store the name as JSON
+    throw Error(ErrorCode::invalid_option,
+                "the name of the network file " + quote(path.string()) + " is not UTF-8", "rename the file");
   const std::string text = read_file(path, kMostFileBytes);
   const Json json =
       with_context([&] { return context_line(path.string()); }, [&] { return parse_network_json(text); });

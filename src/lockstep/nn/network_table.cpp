@@ -37,11 +37,11 @@ Cells cells_of(const LayerRow& row) {
           row.detail};
 }
 
-std::string line_of(const Cells& cells, const std::vector<size_t>& widths) {
+std::string line_of(const Cells& cells, const std::vector<int>& widths) {
   std::string line;
   for (size_t i = 0; i < cells.size(); ++i) {
     line += cells[i];
-    line.append(widths[i] - std::min(widths[i], cells[i].size()) + 2, ' ');
+    line.append(static_cast<size_t>(widths[i] - width_of(cells[i]) + 2), ' ');
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
@@ -85,9 +85,9 @@ std::string network_totals_text(const NetworkTable& table) {
 
 std::string network_table_text(const NetworkTable& table) {
   const std::vector<Cells> lines = network_table_cells(table);
-  std::vector<size_t> widths(lines.front().size());
+  std::vector<int> widths(lines.front().size());
   for (const Cells& cells : lines) {
-    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
+    for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
   }
   std::string text;
   for (const Cells& cells : lines) text += line_of(cells, widths);

@@ -18,6 +18,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
+#include "lockstep/nn/internal/bad_bools.h"
 #include "lockstep/nn/internal/quotes.h"
 #include "lockstep/nn/internal/safetensors_header.h"
 #include "lockstep/nn/tensor_bytes.h"
@@ -154,13 +155,8 @@ at::Tensor read_tensor(const InputFile& file, const HeaderEntry& entry, uint64_t
                                               " in \"" + path.string() + "\" does not fit into memory");
   }
   file.read(data_begin + entry.begin, tensor.data_ptr(), entry.end - entry.begin);
-  if (type == at::kBool) {
-    // Loading a bool that is neither 0 nor 1 is undefined behaviour.
-    const auto* bytes = static_cast<const uint8_t*>(tensor.data_ptr());
-    if (std::any_of(bytes, bytes + tensor.numel(), [](uint8_t byte) { return byte > 1; })) {
-      corrupt(path, "tensor " + in_quotes(entry.name) + " contains bytes that are neither true nor false");
-    }
-  }
+  if (has_bad_bools(tensor))
+    corrupt(path, "tensor " + in_quotes(entry.name) + " contains bytes that are neither true nor false");
   return tensor;
 }
 

@@ -9,6 +9,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include "lockstep/nn/internal/bad_bools.h"
 #include "lockstep/nn/internal/pickle.h"
 #include "lockstep/nn/internal/quotes.h"
 #include "lockstep/nn/internal/torch_storages.h"
@@ -125,6 +126,9 @@ class TorchFile {
     read_bytes_ += bytes;
     at::Tensor whole = at::empty({value.integer}, type);
     bytes_->read(key, static_cast<char*>(whole.data_ptr()), bytes);
+    if (has_bad_bools(whole))
+      bad_torch_file(path_,
+                     "its storage " + in_quotes(key) + " contains bytes that are neither true nor false");
     return storages_.emplace(key, std::move(whole)).first->second;
   }
 

@@ -121,6 +121,13 @@ TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
   EXPECT_THAT(error_of([&] { read_torch_file(path); }), HasSubstr("a zip without data.pkl"));
 }
 
+TEST_F(TorchFile, ABoolThatIsNeitherIsRefused) {
+  std::string pickle = state_dict(text("mask") + tensor("0", small(2) + "\x85", small(1) + "\x85", 2));
+  pickle.replace(pickle.find("FloatStorage"), std::string("FloatStorage").size(), "BoolStorage");
+  EXPECT_EQ(refusal(pickle, std::string("\1\0", 2)), "");
+  EXPECT_THAT(refusal(pickle, std::string("\1\2", 2)), HasSubstr("neither true nor false"));
+}
+
 TEST_F(TorchFile, SizesAreHeldAgainstTheFile) {
   EXPECT_THAT(refusal(good(), numbers(5)), HasSubstr("has 20 bytes, which do not fit 6 numbers"));
   EXPECT_THAT(refusal(state_dict(text("w") + tensor("0", small(3) + small(3) + "\x86", kStrides))),

@@ -224,5 +224,13 @@ TEST(Zoo, TheTableTextHasTheTotals) {
   EXPECT_THAT(text, HasSubstr("10     linear      9      10        115,210 (weight 10x11520, bias 10)"));
 }
 
+TEST(Zoo, TheTableTextAlignsNamesOfAnyAlphabet) {
+  const Network network = read_network(
+      Json::parse(R"([{"type":"flatten","name":"größe"},{"type":"linear","features":"classes"}])"), "net");
+  const std::string text = network_table_text(inspect_network(network, {}));
+  EXPECT_THAT(text, HasSubstr("größe  flatten  input  784"));
+  EXPECT_THAT(text, HasSubstr("1      linear   größe  10 "));
+}
+
 }  // namespace
 }  // namespace lockstep::nn

@@ -15,9 +15,7 @@ constexpr size_t kMostNameBytes = 190;  // a layer's name may have 200
 bool is_good(const std::string& name) {
   if (name.empty() || name.size() > kMostNameBytes || name == "input" || !is_utf8(name)) return false;
   const std::vector<std::string> parts = split(name, '.');
-  return std::all_of(
-             name.begin(), name.end(),
-             [](unsigned char c) { return c > 32 && c != 127 && c != '"' && c != '/' && c != ':'; }) &&
+  return printable(name) == name && name.find_first_of(" \"/:") == std::string::npos &&
          std::none_of(parts.begin(), parts.end(), [](const std::string& part) { return part.empty(); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include <ATen/Functions.h>
 
@@ -295,14 +296,14 @@ std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const
 
 namespace {
 
-// Whether fewer than five classes come before the target; of equal scores the first class comes first, as for
-// the label.
+// Whether fewer than five classes come before the target; of equal scores, and of scores that are NaN, the
+// first class comes first, as for the label.
 bool is_among_five(const Prediction& prediction) {
   const auto target = static_cast<size_t>(prediction.target);
   int64_t before = 0;
   for (size_t i = 0; i < prediction.scores.size(); ++i) {
     const double score = prediction.scores[i], own = prediction.scores[target];
-    before += score > own || (score == own && i < target);
+    before += score > own || (!(score < own) && i < target);
   }
   return before < 5;
 }
@@ -334,8 +335,10 @@ std::vector<size_t> mistakes(const std::vector<Prediction>& predictions) {
   for (size_t i = 0; i < predictions.size(); ++i) {
     if (predictions[i].target >= 0 && predictions[i].target != predictions[i].label) places.push_back(i);
   }
+  // NaN has no order, so it counts as the lowest score.
   const auto score = [&](size_t place) {
-    return predictions[place].scores[static_cast<size_t>(predictions[place].label)];
+    const double value = predictions[place].scores[static_cast<size_t>(predictions[place].label)];
+    return std::isnan(value) ? -1 : value;
   };
   std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return score(a) > score(b); });
   return places;

@@ -122,7 +122,8 @@ struct Evaluation {
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes);
 
-/// The indices of the predictions that are wrong, the highest score first; those with equal scores in order.
+/// The indices of the predictions that are wrong, the highest score first; those with equal scores in order,
+/// and those whose scores are NaN at the end.
 std::vector<size_t> mistakes(const std::vector<Prediction>& predictions);
 
 }  // namespace lockstep::train

@@ -203,7 +203,10 @@ figcaption{padding:8px 10px 10px;font-size:13px}
 @media(max-width:600px){main{padding:20px 12px 48px}section{padding:16px 14px}.plan,.plan *{display:block}
   .plan tr{border-bottom:1px solid var(--line);padding:6px 0}.plan th,.plan td{border:0;padding:0;white-space:normal}}
 code{font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;overflow-wrap:anywhere}
-@media print{body{background:none}section,.figures div{break-inside:avoid}}
+@media print{body{background:none}main{padding:0}section{padding:10px}section,.figures div{break-inside:avoid}
+  .scroll{overflow:visible}.wide>svg{min-width:0}
+  .matrix td,.bar i,.score i{print-color-adjust:exact}.matrix:not(.small) td,.matrix:not(.small) th{min-width:0;
+  height:22px;padding:0 2px;font-size:10px}.matrix tbody th{max-width:110px}}
 )";
 }
 
