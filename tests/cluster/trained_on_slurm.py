@@ -89,7 +89,9 @@ class TrainedOnSlurm(runs.TestFolders):
                  "the second attempt")
 
     def wait_for_nodes(self):
-        self.cluster.wait("the nodes again", lambda: self.cluster.idle_nodes() == self.MACHINES)
+        """Slurm has steps of a job end on its own whose messages nobody takes any more, and asks a node that was down
+        only now and then."""
+        self.cluster.wait("the nodes again", lambda: self.cluster.idle_nodes() == self.MACHINES, seconds=90)
 
     def at_the_time_limit(self):
         """Slurm looks every half a minute whose limit is near, and allows no limit below a minute. The ranks stand still

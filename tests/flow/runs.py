@@ -4,6 +4,7 @@ LOCKSTEP_PROGRAM and LOCKSTEP_DIGITS name the program and the archive of digits;
 """
 
 import collections
+import csv
 import hashlib
 import json
 import os
@@ -64,6 +65,17 @@ def write_digits(sizes):
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(["tar", "-xzf", DIGITS, "-C", folder, "--transform", r"s,.*/\([^/]*/[^/]*\)$,\1,", "--no-same-owner",
                         "--touch", "--files-from", "-"], input="\n".join(taken), text=True, check=True)
+
+
+def write_table(folder):
+    """Writes the table of a folder's images, whose class is their folder; returns its path."""
+    table = folder / "labels.csv"
+    with table.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["image", "label", "note"])
+        for image in sorted(folder.rglob("*.png"), reverse=True):
+            lines.writerow([image.relative_to(folder), image.parent.name, 'a "note", with more'])
+    return table
 
 
 def share_of(count):

@@ -98,6 +98,11 @@ class S3(runs.TestFolders, unittest.TestCase):
         from_idx = self.trained_alike(self.folder / "idx", ["", "/train-images-idx3-ubyte.gz"],
                                       [*FAST, "--validation", self.held_out], ".tar.gz", ".tar")
         self.assertEqual(from_idx, self.from_disk(), "the same images in the same order")
+        shutil.copytree(self.digits, self.folder / "tables")
+        runs.write_table(self.folder / "tables")
+        from_table = self.trained_alike(self.folder / "tables", ["", "/labels.csv"],
+                                        [*FAST, "--validation", self.held_out], ".tar.gz", ".tar")
+        self.assertEqual(from_table, self.from_disk())
         options = ["--mini-batch-size", "16", "--max-epochs", "2", "--patience", "0"]
         sequences.write_ts(self.folder / "waves" / "waves.ts", 60, seed=1)
         self.trained_alike(self.folder / "waves", ["/waves.ts"], options, ".tar", ".tar.gz")

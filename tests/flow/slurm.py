@@ -144,9 +144,9 @@ class Cluster(machines.Machines):
     def idle_nodes(self):
         return self.ask("sinfo", "--noheader", "--Node", "--partition=all", "--format=%T").split().count("idle")
 
-    def wait(self, what, there):
-        runs.wait_for(there, SECONDS_TO_START, (0.2, 0.5), lambda: OSError(
-            f"Slurm does not start, for {what} did not come within {SECONDS_TO_START} s\n{self.logs()}"))
+    def wait(self, what, there, seconds=SECONDS_TO_START):
+        runs.wait_for(there, seconds, (0.2, 0.5), lambda: OSError(
+            f"Slurm does not start, for {what} did not come within {seconds} s\n{self.logs()}"))
 
     def logs(self):
         """The ends of what its daemons say, for messages."""

@@ -234,8 +234,8 @@ Source open_csv(Files files, const SourceOptions& options) {
     throw Error(
         ErrorCode::invalid_option,
         "\"" + files.root() + "\" is one CSV file, which is one sequence: a line for each time step",
-        "give a folder with a folder of such files for each class; tables with a sample in each line are "
-        "not supported");
+        "give a folder with a folder of such files for each class; a table of images needs their file names, "
+        "such as photos/1.jpg, and a column \"label\"");
   const std::string& root = files.root();
   CsvListing listing = CsvSorting(files, options).run();
   check_csv_listing(listing, root, options);

@@ -1,21 +1,16 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <memory>
-#include <new>
 #include <span>
 #include <unordered_map>
 
-#include <sys/stat.h>
-
 #include "lockstep/base/error.h"
-#include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/dataset_parts.h"
 #include "lockstep/data/internal/formats.h"
+#include "lockstep/data/internal/image_listing.h"
 #include "lockstep/data/internal/kinds.h"
-#include "lockstep/data/internal/reopened.h"
 #include "lockstep/data/internal/strays.h"
 #include "lockstep/io/address.h"
 
@@ -24,36 +19,13 @@ namespace {
 
 constexpr const char* kNoImageName = "it is not a PNG, JPEG, BMP, PPM, TIFF or WebP file";
 
-// An image: the offset of its path in Listing::paths, its size in bytes if it is known, and its class.
-struct Entry {
-  uint64_t offset = 0;
-  int64_t bytes = -1;
-  uint32_t length = 0;
-  int32_t label = 0;
-};
-
-// The result of sorting the files. Paths are relative to the root.
+// The result of sorting the files.
 struct Listing {
-  std::string paths;  // of Files
-  std::vector<Entry> entries;
-  std::vector<std::string> classes;
-  std::unordered_map<std::string, int32_t> class_places;
+  ImageListing images;
   std::vector<BadSample> strays;
   std::vector<BadSample> empty_folders;
   DatasetParts parts;
   size_t folders = 0;
-  uint64_t contents = 0;  // sum of all images' contents_of, because stores have no order; 0 if one is unknown
-
-  std::string_view path(const Entry& entry) const {
-    return std::string_view(paths).substr(entry.offset, entry.length);
-  }
-  io::FileName file(const Entry& entry) const { return {path(entry), entry.bytes}; }
-
-  int32_t place_of(const std::string& name) {
-    const auto [at, is_new] = class_places.try_emplace(name, static_cast<int32_t>(classes.size()));
-    if (is_new) classes.push_back(name);
-    return at->second;
-  }
 };
 
 std::string_view parent_of(std::string_view path) {
@@ -61,13 +33,6 @@ std::string_view parent_of(std::string_view path) {
 }
 std::string_view name_in(std::string_view path) {
   return path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
-}
-
-// A hash of an image's size and change time; 0 if the listing does not have them.
-uint64_t contents_of(const io::Listed& listed) {
-  if (!listed.changed) return 0;
-  const std::array<int64_t, 2> numbers{listed.size, *listed.changed};
-  return hash_of(listed.path, hash_of(std::as_bytes(std::span(numbers))));
 }
 
 std::string name_of_root(const std::string& root) {
@@ -90,7 +55,6 @@ class Sorting {
     note_empty_folders();
     note_parts();
     listing_.folders = folders_.size();
-    if (!all_known_) listing_.contents = 0;
     return std::move(listing_);
   }
 
@@ -124,12 +88,9 @@ class Sorting {
     const bool is_file = listed.kind == io::Listed::Kind::file;
     const bool is_image = is_image_name(name);
     if (is_file && is_image && (!parent.empty() || options_.unlabelled)) {
-      if (folder.place < 0) folder.place = listing_.place_of(std::string(label_of(parent)));
+      if (folder.place < 0) folder.place = listing_.images.place_of(std::string(label_of(parent)));
       folder.has_image = true;
-      const uint64_t contents = contents_of(listed);
-      all_known_ &= contents != 0;
-      listing_.contents += contents;
-      listing_.entries.push_back({file.offset, file.bytes, file.length, folder.place});
+      listing_.images.add(files_, file, folder.place);
     } else if (!parent.empty() || !is_note(name)) {
       add_stray(listed.path, !is_file   ? kNoFile
                              : is_image ? "it is outside the class folders"
@@ -176,7 +137,6 @@ class Sorting {
   const SourceOptions& options_;
   const std::string root_name_;  // the label of images in the root, as that of single files
   Listing listing_;
-  bool all_known_ = true;
   std::unordered_map<std::string, Folder> folders_;  // its elements do not move
   Folder* last_ = nullptr;
   std::string_view last_path_;
@@ -199,20 +159,20 @@ void look_into_strays(const Files& files, std::vector<BadSample>& strays) {
   }
 }
 
-ImagesOfClasses images_of_classes(const std::string& root, const Listing& listing) {
+ImagesOfClasses images_of_classes(const std::string& root, const ImageListing& images) {
   std::string_view first;
-  for (const Entry& entry : listing.entries) {
-    if (first.empty() || listing.path(entry) < first) first = listing.path(entry);
+  for (const ImageEntry& entry : images.entries) {
+    if (first.empty() || images.path(entry) < first) first = images.path(entry);
   }
-  return {static_cast<int64_t>(listing.entries.size()), root + "/" + std::string(first)};
+  return {std::ssize(images.entries), root + "/" + std::string(first)};
 }
 
 constexpr const char* kImageNames =
     "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp";
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
-  check_class_names(listing.classes, root, options);
-  if (listing.entries.empty() && listing.folders == 1) {
+  check_class_names(listing.images.classes, root, options);
+  if (listing.images.entries.empty() && listing.folders == 1) {
     const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
                                         [](const BadSample& stray) { return is_image_name(stray.source); });
     const auto sequences =
@@ -229,8 +189,8 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                 "put the images of each class into their own folder: " + root + "/cat/1.png");
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
-    refuse_strays(root, listing.strays, images_of_classes(root, listing));
-  if (listing.entries.empty())
+    refuse_strays(root, listing.strays, images_of_classes(root, listing.images));
+  if (listing.images.entries.empty())
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
   const bool may_be_empty =
       options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
@@ -241,105 +201,6 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
   }
 }
 
-// Labels become indices in the order of the names (or of options.classes), and images are sorted by label and
-// path.
-void put_in_order(const std::string& root, Listing& listing, const SourceOptions& options) {
-  std::vector<std::string> sorted = listing.classes;
-  std::sort(sorted.begin(), sorted.end());
-  const std::vector<int64_t> places = match_classes(sorted, root, options);
-  std::vector<int32_t> new_label(sorted.size());
-  for (size_t i = 0; i < sorted.size(); ++i)
-    new_label[static_cast<size_t>(listing.class_places.at(sorted[i]))] = static_cast<int32_t>(places[i]);
-  for (Entry& entry : listing.entries) entry.label = new_label[static_cast<size_t>(entry.label)];
-  std::sort(listing.entries.begin(), listing.entries.end(), [&](const Entry& a, const Entry& b) {
-    return a.label != b.label ? a.label < b.label : listing.path(a) < listing.path(b);
-  });
-  listing.classes = options.classes;
-  if (listing.classes.empty()) listing.classes = std::move(sorted);
-  listing.class_places.clear();
-}
-
-class ImageFolderStore : public Datastore, public Reopened {
- public:
-  ImageFolderStore(std::shared_ptr<const io::ByteStore> store, Listing listing, const SourceOptions& options)
-      : store_(std::move(store)), listing_(std::move(listing)), options_(options) {}
-
-  int64_t size() const override { return static_cast<int64_t>(listing_.entries.size()); }
-  const std::vector<std::string>& classes() const override { return listing_.classes; }
-  int64_t label(int64_t index) const override { return at(index).label; }
-  std::string source(int64_t index) const override {
-    return store_->name() + "/" + std::string(listing_.path(at(index)));
-  }
-  int64_t parallel_reads() const override { return store_->parallel_reads(); }
-
-  ImageSize image_size(int64_t index) const override {
-    const std::string path = source(index);
-    const io::FileName file = listing_.file(at(index));
-    return naming(path, [&] {
-      return stored_size(path, [&](int64_t offset, std::span<char> destination) {
-        return store_->read_at(file, offset, destination);
-      });
-    });
-  }
-
-  void read_to(int64_t index, const PixelSink& sink) const override {
-    const std::string path = source(index);
-    naming(path, [&] { decode(path, store_->read(listing_.file(at(index)), kMostFileBytes), sink); });
-  }
-
-  uint64_t listing_hash() const override {
-    uint64_t hash = static_cast<uint64_t>(size());
-    for (const std::string& name : listing_.classes) hash = hash_of(name, hash);
-    for (const Entry& entry : listing_.entries)
-      hash = hash_of(listing_.path(entry), hash + static_cast<uint64_t>(entry.label));
-    return hash;
-  }
-
-  // A folder's listing has no times, so the folder is listed again.
-  uint64_t content_hash() const override {
-    if (listing_.contents != 0) return listing_.contents;
-    uint64_t sum = 0;
-    bool all_known = true;
-    store_->list(io::Sizes::wanted, [&](const io::Listed& listed) {
-      const bool wanted = !is_hidden(name_in(listed.path));
-      if (listed.kind == io::Listed::Kind::file && wanted && is_image_name(listed.path)) {
-        const uint64_t contents = contents_of(listed);
-        all_known &= contents != 0;
-        sum += contents;
-      }
-      return wanted;
-    });
-    return all_known ? sum : 0;
-  }
-
-  std::string identity() const override { return opened_from() + "/" + as_hex(listing_hash()); }
-
-  const SourceOptions& opened_with() const override { return options_; }
-  std::string opened_from() const override {
-    const std::string& root = store_->name();
-    return io::is_address(root) ? root : std::filesystem::absolute(root).lexically_normal().string();
-  }
-
- private:
-  const Entry& at(int64_t index) const { return listing_.entries.at(static_cast<size_t>(index)); }
-
-  template <class Work>
-  static auto naming(const std::string& path, Work&& work) -> decltype(work()) {
-    try {
-      return work();
-    } catch (const DecodeError& error) {
-      throw BadImage(path, error.what());
-    } catch (const std::bad_alloc&) {
-      throw Error(ErrorCode::out_of_memory, "not enough memory to decode \"" + path + "\"",
-                  "use fewer reading threads, or smaller images");
-    }
-  }
-
-  const std::shared_ptr<const io::ByteStore> store_;
-  const Listing listing_;
-  const SourceOptions options_;
-};
-
 }  // namespace
 
 bool fits_image_folder(const Files& files) { return !files.one_file(); }
@@ -347,21 +208,22 @@ bool fits_image_folder(const Files& files) { return !files.one_file(); }
 Source open_image_folder(Files files, const SourceOptions& options) {
   const std::string& root = files.root();
   Listing listing = Sorting(files, options).run();
-  listing.paths = files.take_paths();
+  listing.images.paths = files.take_paths();
   if (!options.unlabelled) look_into_strays(files, listing.strays);
   check_listing(root, listing, options);
-  check_class_count(listing.classes.size(), root, options);
-  if (options.classes.empty() && !options.unlabelled) listing.parts.check(root, listing.classes.size());
-  put_in_order(root, listing, options);
+  check_class_count(listing.images.classes.size(), root, options);
+  if (options.classes.empty() && !options.unlabelled)
+    listing.parts.check(root, listing.images.classes.size());
+  put_in_order(root, listing.images, options);
 
   std::vector<BadSample> skipped = std::move(listing.strays);
   if (options.classes.empty())
     skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  std::string warning = listing.parts.warning(root, listing.classes);
-  return {Dataset(std::make_shared<ImageFolderStore>(files.store(), std::move(listing), options)),
-          files.described("image folder"), std::move(skipped), std::move(warning)};
+  std::string warning = listing.parts.warning(root, listing.images.classes);
+  return {images_in(files.store(), std::move(listing.images), options, root), files.described("image folder"),
+          std::move(skipped), std::move(warning)};
 }
 
 }  // namespace lockstep::data

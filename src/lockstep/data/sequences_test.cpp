@@ -105,7 +105,7 @@ TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
                       HasSubstr("hint: set it to the number of channels")));
   }
   EXPECT_THAT(said("@dimensions 2\n@classLabel true a b\n@data\n1:a\n"),
-              HasSubstr("line 4: the series has 1 channels, but @dimensions says 2"));
+              HasSubstr("line 4: the series has 1 channel, but @dimensions says 2"));
   EXPECT_THAT(said("1,2:a\n"), HasSubstr("line 1: a header line must begin with @ or #"));
   EXPECT_THAT(said(""), HasSubstr("@data"));
 }

@@ -79,8 +79,9 @@ Dataset open_files(const Json& description) {
     return open_files(description["whole"]).subset(description.at("indices").get<std::vector<int64_t>>());
   const auto path = description.at("path").get<std::string>();
   const SourceOptions options = options_in(description.at("options"));
-  Dataset dataset =
-      open_image_folder(Files(path, {.most_memory = options.most_memory}, source_kinds()), options).dataset;
+  Files files(path, {.most_memory = options.most_memory}, source_kinds());
+  const auto open = files.one_file() ? open_image_table : open_image_folder;
+  Dataset dataset = open(std::move(files), options).dataset;
   if (dataset.store().listing_hash() == description.at("listing").get<uint64_t>()) return dataset;
   throw Error(ErrorCode::corrupt_data, "\"" + path + "\" has changed since the client opened it",
               "do not change the data while they are in use");

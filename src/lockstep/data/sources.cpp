@@ -96,12 +96,13 @@ void check_fits_memory(const std::string& path, int64_t bytes) {
       "split the data, or convert them to a folder of image files, which are read when needed");
 }
 
-void check_class_count(size_t count, const std::string& path, const SourceOptions& options) {
+void check_class_count(size_t count, const std::string& path, const SourceOptions& options,
+                       const char* hint) {
   if (count >= 2 || !options.classes.empty() || options.unlabelled) return;
   throw Error(ErrorCode::invalid_option,
               "\"" + path + "\" has " + (count == 0 ? "no classes" : "only one class") +
                   ", but training needs at least two",
-              "name the folder that contains one folder for each class");
+              hint);
 }
 
 void check_class_names(const std::vector<std::string>& names, const std::string& path,

@@ -37,7 +37,7 @@ struct SourceOptions {
 /// A dataset, and what was found while it was listed.
 struct Source {
   Dataset dataset;
-  std::string kind;  ///< "image folder", "image folder, tar archive", "image folder, s3", "IDX", "IDX, s3",
+  std::string kind;  ///< "image folder", "image folder, tar archive", "image folder, s3", "image table", "IDX", "IDX, s3",
                      ///< "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
   std::vector<BadSample> skipped;  ///< files skipped because of on_bad_sample = skip
   std::string warning = {};        ///< of folders such as train and test that are used as one or as classes
@@ -47,6 +47,7 @@ struct Source {
 /// Opens the dataset that `path` names, also in a tar archive ("plants.tar", "plants.tar.gz/train",
 /// "vowels.tar/train.ts") or an object store ("s3://bucket/photos"). It may be:
 ///   - a folder of class folders with images;
+///   - a CSV table of images in its folder and their classes (docs/stores.md);
 ///   - a folder with IDX files (train-images-idx3-ubyte[.gz] with its labels; the t10k pair if there is no
 ///   train pair, or with SourceOptions::test_part), or one such image file;
 ///   - a folder or file of CIFAR binaries, with the same parts; also a folder above one of these two kinds;

@@ -46,10 +46,17 @@ bool is_hidden(std::string_view name) {
 Files::Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds) {
   io::refuse_secrets(where);
   if (!kinds.empty() && open_one_file(where, options, kinds)) return;
-  store_ = io::open_store(where, options);
-  root_ = store_->name();
-  prefix_ = root_ + "/";
+  *this = Files(io::open_store(where, options));
   list(kinds);
+}
+
+Files::Files(std::shared_ptr<const io::ByteStore> store)
+    : store_(std::move(store)), root_(store_->name()), prefix_(root_ + "/") {}
+
+Files Files::folder_of_file() const {
+  Files folder(store_->name().empty() ? io::open_store(".") : store_);
+  folder.list({});
+  return folder;
 }
 
 // An archive or a server is asked only for names that data files can have.

@@ -43,6 +43,9 @@ class Files {
   /// ByteStore::list do.
   Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds);
 
+  /// The complete listing of the folder of the one file that was named. Throws as ByteStore::list does.
+  Files folder_of_file() const;
+
   const std::shared_ptr<const io::ByteStore>& store() const { return store_; }
   bool one_file() const { return one_file_; }
   /// The name of the path for messages, and of one of its files.
@@ -72,6 +75,7 @@ class Files {
   std::string read(std::string_view path, int64_t most_bytes) const;
 
  private:
+  explicit Files(std::shared_ptr<const io::ByteStore> store);
   bool open_one_file(const std::string& where, const io::StoreOptions& options,
                      std::span<const SourceKind> kinds);
   void list(std::span<const SourceKind> kinds);

@@ -32,9 +32,10 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
          images.first + "; if they are the images, " + remove;
 }
 
-// `what` they are: "1 file that cannot be read".
-[[noreturn]] void refuse_files(const std::string& root, const std::vector<BadSample>& strays,
-                               const std::string& what, const std::string& hint) {
+}  // namespace
+
+void refuse_files(const std::string& root, const std::vector<BadSample>& strays, const std::string& what,
+                  const std::string& hint) {
   const auto count = static_cast<int64_t>(strays.size());
   Error error(
       ErrorCode::corrupt_data,
@@ -48,8 +49,6 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
   if (listed < count) error.add_context("and " + with_commas(count - listed) + " more");
   throw error;
 }
-
-}  // namespace
 
 void refuse_strays(const std::string& root, const std::vector<BadSample>& strays,
                    const ImagesOfClasses& images) {

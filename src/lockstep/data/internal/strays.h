@@ -24,6 +24,10 @@ struct ImagesOfClasses {
 /// The same for a folder of sequences, of which only what cannot be read is a stray.
 [[noreturn]] void refuse_strays(const std::string& root, const std::vector<BadSample>& strays);
 
+/// Throws corrupt_data: `"root" contains what: "first": why`, with more of them as its context.
+[[noreturn]] void refuse_files(const std::string& root, const std::vector<BadSample>& files,
+                               const std::string& what, const std::string& hint);
+
 /// Why an entry of kind io::Listed::Kind::other is a stray.
 inline constexpr const char* kNoFile = "it is a broken link, a link in an archive, a pipe or a device";
 

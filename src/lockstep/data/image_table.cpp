@@ -1,0 +1,256 @@
+// A CSV table of images: a line has an image's file name and its class. Names are relative to the table's
+// folder, or are those of files that lie somewhere below it.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <unordered_map>
+
+#include "lockstep/base/counted.h"
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+#include "lockstep/data/decode.h"
+#include "lockstep/data/internal/image_listing.h"
+#include "lockstep/data/internal/kinds.h"
+#include "lockstep/data/internal/sequence_text.h"
+#include "lockstep/data/internal/strays.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr int64_t kMostTableBytes = int64_t{1} << 30;
+constexpr int64_t kHeadBytes = 64 << 10;  // more than two lines have
+
+using Cells = std::vector<std::string>;
+
+struct TableLine {
+  int64_t number = 0;  // counted from 1
+  std::string image{}, class_name{};
+};
+
+char separator_of(std::string_view line) {
+  constexpr std::array<char, 3> kSeparators{',', ';', '\t'};
+  return *std::ranges::max_element(kSeparators, {},
+                                   [&](char each) { return std::ranges::count(line, each); });
+}
+
+/// The cells of a line, without quotes around them. A quote in a quoted cell is doubled (RFC 4180).
+Cells cells_of(std::string_view line, char separator) {
+  Cells cells(1);
+  bool is_quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') {
+      const bool is_doubled = is_quoted && i + 1 < line.size() && line[i + 1] == '"';
+      if (is_doubled) cells.back() += line[i++];
+      if (!is_doubled) is_quoted = !is_quoted;
+    } else if (line[i] == separator && !is_quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += line[i];
+    }
+  }
+  for (std::string& cell : cells) cell = std::string(trimmed(cell));
+  return cells;
+}
+
+std::optional<size_t> image_column(const Cells& cells) {
+  const auto found = std::ranges::find_if(cells, is_image_name);
+  return found == cells.end() ? std::nullopt : std::optional<size_t>(found - cells.begin());
+}
+
+// The cells in a message: "id", "breed".
+std::string listed(const Cells& cells) {
+  Cells quoted;
+  for (const std::string& cell : cells) quoted.push_back("\"" + cell + "\"");
+  return join(quoted, ", ");
+}
+
+/// The column with the classes: that of such a name, or the only one beside the images. None: not known.
+std::optional<size_t> class_column(const Cells& names, size_t image, size_t columns) {
+  constexpr std::array<std::string_view, 7> kNames{"label",      "labels",   "class", "classes",
+                                                   "class_name", "category", "target"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i != image && std::ranges::find(kNames, lower(names[i])) != kNames.end()) return i;
+  }
+  return columns == 2 ? std::optional<size_t>(1 - image) : std::nullopt;
+}
+
+// Names of Windows' programs have other slashes.
+std::string path_of(std::string cell) {
+  std::ranges::replace(cell, '\\', '/');
+  while (cell.starts_with("./")) cell.erase(0, 2);
+  return cell;
+}
+
+class TableReader {
+ public:
+  TableReader(std::string_view text, std::string path, bool unlabelled)
+      : rest_(without_mark(text)), place_{std::move(path)}, unlabelled_(unlabelled) {}
+
+  /// Throws corrupt_data with the line.
+  std::vector<TableLine> read() {
+    std::vector<TableLine> lines;
+    Cells names;
+    for (std::string_view line; next_line(rest_, line, place_);) {
+      if (line.empty()) continue;
+      if (separator_ == 0) separator_ = separator_of(line);
+      Cells cells = cells_of(line, separator_);
+      check_count(cells);
+      if (image_) {
+        lines.push_back(line_of(std::move(cells)));
+      } else if (const auto image = image_column(cells)) {
+        find_columns(names, *image);
+        lines.push_back(line_of(std::move(cells)));
+      } else if (names.empty()) {
+        names = std::move(cells);
+      } else {
+        refuse(place_, "no value is the name of an image", "names end in .png, .jpg and so on");
+      }
+    }
+    return lines;
+  }
+
+ private:
+  void check_count(const Cells& cells) {
+    if (columns_ == 0) columns_ = cells.size();
+    if (cells.size() == columns_) return;
+    refuse(place_,
+           "the line has " + counted(std::ssize(cells), "value") + ", but earlier lines have " +
+               std::to_string(columns_),
+           "write quotes around a value that contains the separator");
+  }
+
+  void find_columns(const Cells& names, size_t image) {
+    image_ = image;
+    class_ = class_column(names, image, columns_);
+    if (class_ || unlabelled_) return;
+    if (columns_ == 1)
+      refuse(place_, "the table has names of images, but no classes",
+             "add a column with the class of each image");
+    refuse(place_,
+           "it is not clear which column has the classes" +
+               (names.empty() ? std::string() : ": there are " + listed(names)),
+           names.empty() ? "write a first line with the columns' names, such as file,label"
+                         : "name it \"label\" or \"class\"");
+  }
+
+  TableLine line_of(Cells cells) const {
+    TableLine line{place_.line, path_of(std::move(cells[*image_])), class_ ? std::move(cells[*class_]) : ""};
+    if (line.image.empty()) refuse(place_, "the name of the image is empty");
+    if (line.class_name.empty() && class_ && !unlabelled_)
+      refuse(place_, "the class of \"" + line.image + "\" is empty", "remove the line, or write the class");
+    return line;
+  }
+
+  std::string_view rest_;
+  TextPlace place_;
+  const bool unlabelled_;
+  char separator_ = 0;
+  size_t columns_ = 0;
+  std::optional<size_t> image_, class_;
+};
+
+/// The images of a folder by their paths, and by their file names where these differ.
+class ImagesByName {
+ public:
+  explicit ImagesByName(const Files& files) {
+    for (const Files::Name& name : files.names()) {
+      const std::string_view path = files.path(name);
+      if (name.kind != io::Listed::Kind::file || !is_image_name(path)) continue;
+      by_path_.emplace(path, &name);
+      const auto [at, is_new] = by_file_name_.emplace(path.substr(path.rfind('/') + 1), &name);
+      if (!is_new) at->second = nullptr;
+    }
+  }
+
+  /// Null: there is none, or there are several of this file name.
+  const Files::Name* find(std::string_view image) const {
+    if (const auto at = by_path_.find(image); at != by_path_.end()) return at->second;
+    const auto at = by_file_name_.find(image);
+    return at == by_file_name_.end() ? nullptr : at->second;
+  }
+  bool has_several(std::string_view image) const {
+    const auto at = by_file_name_.find(image);
+    return at != by_file_name_.end() && at->second == nullptr;
+  }
+
+ private:
+  std::unordered_map<std::string_view, const Files::Name*> by_path_, by_file_name_;
+};
+
+struct Found {
+  ImageListing images{};
+  std::vector<BadSample> missing{};
+};
+
+/// Throws corrupt_data if two lines give an image two classes.
+Found find_images(const std::string& table, const std::vector<TableLine>& lines, const Files& folder) {
+  const ImagesByName by_name(folder);
+  std::unordered_map<const Files::Name*, const TableLine*> taken;
+  Found found;
+  for (const TableLine& line : lines) {
+    const Files::Name* image = by_name.find(line.image);
+    if (image == nullptr) {
+      found.missing.push_back(
+          {folder.shown(line.image), "line " + std::to_string(line.number) + " names it, but " +
+                                         (by_name.has_several(line.image) ? "several folders have such a file"
+                                                                          : "there is no such image")});
+      continue;
+    }
+    const auto [at, is_new] = taken.emplace(image, &line);
+    const TableLine& first = *at->second;
+    if (is_new) {
+      found.images.add(folder, *image, found.images.place_of(line.class_name));
+    } else if (first.class_name != line.class_name) {
+      refuse({table, line.number}, "\"" + line.image + "\" is of class \"" + line.class_name +
+                                       "\", but of class \"" + first.class_name + "\" in line " +
+                                       std::to_string(first.number));
+    }
+  }
+  return found;
+}
+
+std::string head_of(const Files& files) {
+  std::string head(kHeadBytes, '\0');
+  const Files::Name& table = files.names().front();
+  head.resize(files.store()->read_at({files.path(table), table.bytes}, 0, head));
+  return head;
+}
+
+}  // namespace
+
+// Sequences have numbers only, and perhaps names in the first line.
+bool fits_image_table(const Files& files) {
+  if (!files.one_file() || !is_csv_name(files.path(files.names().front()))) return false;
+  const std::string head = head_of(files);
+  std::string_view rest = without_mark(head), line;
+  TextPlace place;
+  for (int lines = 0; lines < 2 && next_line(rest, line, place);) {
+    if (line.empty()) continue;
+    if (image_column(cells_of(line, separator_of(line)))) return true;
+    ++lines;
+  }
+  return false;
+}
+
+Source open_image_table(Files files, const SourceOptions& options) {
+  const std::string& table = files.root();
+  const std::string text = files.read(files.path(files.names().front()), kMostTableBytes);
+  const std::vector<TableLine> lines = TableReader(text, table, options.unlabelled).read();
+  Files folder = files.folder_of_file();
+  Found found = find_images(table, lines, folder);
+  if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
+    refuse_files(table, found.missing,
+                 found.missing.size() == 1 ? "the name of 1 image that cannot be found"
+                                           : "the names of " + with_commas(std::ssize(found.missing)) +
+                                                 " images that cannot be found",
+                 "names are relative to the table's folder; --on-bad-sample skip leaves these lines out");
+  found.images.paths = folder.take_paths();
+  check_class_names(found.images.classes, table, options);
+  check_class_count(found.images.classes.size(), table, options,
+                    "the column with the classes must have at least two");
+  put_in_order(table, found.images, options);
+  return {images_in(folder.store(), std::move(found.images), options, table), folder.described("image table"),
+          std::move(found.missing)};
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,138 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/data/sources.h"
+#include "lockstep/data/test_folders.h"
+#include "lockstep/data/test_images.h"
+
+namespace lockstep::data {
+namespace {
+
+using lockstep::test::TemporaryFolder;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Images in the folders "a" and "b", of which those named 1 have another file of the name.
+class ImageTable : public testing::Test {
+ protected:
+  ImageTable() {
+    for (const char* name : {"a/1.png", "a/2.png", "b/1.png", "b/3.png"})
+      folder_.write(name, test::bytes_of(test::kGrey8));
+  }
+
+  std::filesystem::path write(const std::string& text) {
+    folder_.write("labels.csv", text);
+    return folder_.path() / "labels.csv";
+  }
+
+  // "a/1.png=cat", with "-" for no class.
+  std::vector<std::string> read(const std::string& text, const SourceOptions& options = {}) {
+    return listed(open_source(write(text), options).dataset);
+  }
+  std::vector<std::string> listed(const Dataset& dataset) const {
+    std::vector<std::string> lines;
+    for (int64_t i = 0; i < dataset.size(); ++i) {
+      const int64_t label = dataset.store().label(i);
+      lines.push_back(
+          std::filesystem::path(dataset.store().source(i)).lexically_relative(folder_.path()).string() + "=" +
+          (label < 0 ? "-" : dataset.classes()[static_cast<size_t>(label)]));
+    }
+    return lines;
+  }
+
+  std::string failure(const std::string& text, const SourceOptions& options = {}) {
+    try {
+      read(text, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ImageTable, GivesTheClassesOfItsImages) {
+  const Source source = open_source(write("file,label\nb/1.png,dog\na/1.png,cat\na/2.png,dog\n"));
+  EXPECT_EQ(source.kind, "image table");
+  EXPECT_THAT(listed(source.dataset), ElementsAre("a/1.png=cat", "a/2.png=dog", "b/1.png=dog"));
+  EXPECT_EQ(source.dataset.store().read(0).pixels.size(), source.dataset.store().image_size(0).bytes());
+}
+
+TEST_F(ImageTable, IsTheDatasetOfItsFolders) {
+  const Dataset table =
+      open_source(write("file,label\nb/3.png,b\nb/1.png,b\na/2.png,a\na/1.png,a\n")).dataset;
+  const Dataset folders = open_source(folder_.path()).dataset;
+  EXPECT_EQ(listed(table), listed(folders));
+  EXPECT_EQ(table.store().listing_hash(), folders.store().listing_hash());
+}
+
+TEST_F(ImageTable, IsReadAsOtherProgramsWriteIt) {
+  const auto expected = ElementsAre("a/1.png=a \"big\", cat", "a/2.png=dog");
+  EXPECT_THAT(read("\xef\xbb\xbfid,Label,file\r\n1,\"a \"\"big\"\", cat\",a/1.png\r\n2,dog,a/2.png\r\n"),
+              expected);
+  EXPECT_THAT(read("file;age;class\na\\1.png;3;\"a \"\"big\"\", cat\"\n./a/2.png;;dog\n\n"), expected);
+  EXPECT_THAT(read("a/2.png\tdog\nb/1.png\tcat"), ElementsAre("b/1.png=cat", "a/2.png=dog"));
+}
+
+TEST_F(ImageTable, MayHaveTheFileNamesAlone) {
+  EXPECT_THAT(read("file,label\n2.png,dog\n3.png,cat\n"), ElementsAre("b/3.png=cat", "a/2.png=dog"));
+  EXPECT_THAT(failure("file,label\n1.png,dog\n3.png,cat\n"),
+              HasSubstr("/1.png\": line 2 names it, but several folders have such a file"));
+}
+
+TEST_F(ImageTable, ALineMayComeTwiceButNotWithTwoClasses) {
+  EXPECT_THAT(read("a/1.png,cat\na/2.png,dog\na/1.png,cat\n"), ElementsAre("a/1.png=cat", "a/2.png=dog"));
+  EXPECT_THAT(failure("a/1.png,cat\na/2.png,dog\na/1.png,dog\n"),
+              HasSubstr("line 3: \"a/1.png\" is of class \"dog\", but of class \"cat\" in line 1"));
+}
+
+TEST_F(ImageTable, MissingImagesAreNamedOrLeftOut) {
+  const std::string text = "file,label\na/1.png,cat\n../x.png,dog\na/2.png,dog\nb/9.png,cat\n";
+  EXPECT_THAT(failure(text),
+              AllOf(HasSubstr("labels.csv\" contains the names of 2 images that cannot be found"),
+                    HasSubstr("../x.png\": line 3 names it, but there is no such image"),
+                    HasSubstr("--on-bad-sample skip")));
+  const Source source = open_source(write(text), {.on_bad_sample = OnBadSample::skip});
+  EXPECT_EQ(source.dataset.size(), 2);
+  EXPECT_EQ(source.skipped.size(), 2U);
+}
+
+TEST_F(ImageTable, SaysWhatIsWrong) {
+  EXPECT_THAT(failure("id,file,breed\n1,a/1.png,cat\n"),
+              AllOf(HasSubstr("which column has the classes: there are \"id\", \"file\", \"breed\""),
+                    HasSubstr("hint: name it \"label\"")));
+  EXPECT_THAT(failure("1,a/1.png,cat\n"), HasSubstr("hint: write a first line with the columns' names"));
+  EXPECT_THAT(failure("file\na/1.png\n"), HasSubstr("but no classes"));
+  EXPECT_THAT(failure("file,label\na/1.png,cat,3\n"), HasSubstr("line 2: the line has 3 values"));
+  EXPECT_THAT(failure("file,label\na/1.png,cat\na/2.png,dog,1\n"),
+              HasSubstr("line 3: the line has 3 values"));
+  EXPECT_THAT(failure("file,label\na/1.png,cat\na/2.png,\n"), HasSubstr("the class of \"a/2.png\" is empty"));
+  EXPECT_THAT(failure("file,label\na/1.png,cat\na/2.png,cat\n"),
+              AllOf(HasSubstr("only one class"), HasSubstr("the column with the classes")));
+  EXPECT_THAT(failure("id,label\n1,cat\n2,dog\n"), HasSubstr("a table of images needs their file names"));
+}
+
+TEST_F(ImageTable, IsMatchedToTheClassesOfTheTrainingData) {
+  EXPECT_THAT(read("a/1.png,dog\n", {.classes = {"cat", "dog"}}), ElementsAre("a/1.png=dog"));
+  EXPECT_THAT(failure("a/1.png,cow\n", {.classes = {"cat", "dog"}}),
+              HasSubstr("a class \"cow\" that is not among"));
+  EXPECT_THAT(read("file\na/1.png\n", {.classes = {"cat", "dog"}, .unlabelled = true}),
+              ElementsAre("a/1.png=-"));
+}
+
+TEST_F(ImageTable, MayBeInAnArchive) {
+  write("file,label\na/1.png,cat\nb/3.png,dog\n");
+  const std::filesystem::path archive = folder_.path() / "photos.tar";
+  const std::string command =
+      "tar cf '" + archive.string() + "' -C '" + folder_.path().string() + "' a b labels.csv";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const Source source = open_source(archive / "labels.csv");
+  EXPECT_EQ(source.kind, "image table, tar archive");
+  EXPECT_EQ(source.dataset.size(), 2);
+}
+
+}  // namespace
+}  // namespace lockstep::data
