@@ -23,8 +23,10 @@ export class Output {
   async read() {
     try {
       this.about = await get("/api/command", { number: this.attrs.number });
-    } catch {
-      return; // tried again
+    } catch (error) {
+      if (error.status !== 404) return; // tried again
+      this.forgotten();
+      return;
     }
     if (this.about.status !== undefined) {
       clearInterval(this.timer);
@@ -34,12 +36,20 @@ export class Output {
     m.redraw();
   }
 
+  // The server keeps what the last commands printed, and none after it has begun again.
+  forgotten() {
+    clearInterval(this.timer);
+    this.isForgotten = true;
+    m.redraw();
+  }
+
   text(words, output) {
     if (words[1] === "cluster" && words[2] === "validate") return m(Stages, { output });
     return m("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, output);
   }
 
   view() {
+    if (this.isForgotten) return m("section.card.gap", { "aria-live": "polite" }, m("p.flat", "studio has begun again since this command was started, and does not know how it ended"));
     if (!this.about) return null;
     const { words, status, output } = this.about;
     const isAnswer = (this.attrs.answers || [0]).includes(status);

@@ -23,11 +23,15 @@ namespace fs = std::filesystem;
 constexpr const char* kUnfinished = ".unfinished-";
 constexpr int64_t kMostCheckpointManifestBytes = 64 << 20;
 
+// In the order of steps: names have eight digits, and more from step 100,000,000 on.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) found.push_back(entry.path());
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found, {}, [](const fs::path& path) {
+    const std::string name = path.filename().string();
+    return std::pair(name.size(), name);
+  });
   return found;
 }
 

@@ -49,6 +49,17 @@ TEST(Checkpoint, KnowsTheTensorsOfItsOwnFiles) {
   EXPECT_EQ(weights_doubt(last, snapshot.weights), "") << "it goes on again";
 }
 
+TEST(Checkpoint, TheLastOneIsThatOfTheLastStepWhateverItsDigits) {
+  const lockstep::test::TemporaryFolder run;
+  Snapshot snapshot;
+  snapshot.fingerprint = Json::object();
+  for (const int64_t step : {99'999'999, 100'000'000}) {
+    snapshot.state.step = step;
+    write_checkpoint(run.path(), snapshot);
+    EXPECT_EQ(last_checkpoint(run.path())->state.step, step);
+  }
+}
+
 // The manifest is written again, recursively, to compare its hash.
 TEST(Checkpoint, AManifestNestedTooDeepIsDamaged) {
   const lockstep::test::TemporaryFolder run;
