@@ -79,8 +79,8 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
                   "\"" + path + "\" has a class \"" + name + "\" that is not among the " +
                       std::to_string(wanted.size()) + " classes of the training set",
                   near.empty()
-                      ? "rename or remove the folder; classes are matched by the names of their folders"
-                      : "did you mean \"" + near + "\"? classes are matched by the names of their folders");
+                      ? "classes are matched by their names; rename or remove this one"
+                      : "did you mean \"" + near + "\"? classes are matched by their names");
     }
     places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
   }
