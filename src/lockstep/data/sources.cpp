@@ -78,9 +78,8 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
       throw Error(ErrorCode::invalid_option,
                   "\"" + path + "\" has a class \"" + name + "\" that is not among the " +
                       std::to_string(wanted.size()) + " classes of the training set",
-                  near.empty()
-                      ? "classes are matched by their names; rename or remove this one"
-                      : "did you mean \"" + near + "\"? classes are matched by their names");
+                  near.empty() ? "classes are matched by their names; rename or remove this one"
+                               : "did you mean \"" + near + "\"? classes are matched by their names");
     }
     places.push_back(at == wanted.end() ? -1 : at - wanted.begin());
   }
