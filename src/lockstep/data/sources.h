@@ -37,9 +37,9 @@ struct SourceOptions {
 /// A dataset, and what was found while it was listed.
 struct Source {
   Dataset dataset;
-  std::string
-      kind;  ///< "image folder", "image folder, tar archive", "image folder, s3", "image table", "IDX", "IDX,
-             ///< s3", "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
+  /// "image folder", "image folder, tar archive", "image folder, s3", "image table", "IDX", "IDX, s3",
+  /// "CIFAR-10 binary", "CIFAR-100 binary", "sequence file", "sequence folder"
+  std::string kind;
   std::vector<BadSample> skipped;  ///< files skipped because of on_bad_sample = skip
   std::string warning = {};        ///< of folders such as train and test that are used as one or as classes
   std::string file = {};           ///< the one that is used of several IDX or CIFAR files
