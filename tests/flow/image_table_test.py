@@ -29,10 +29,10 @@ class ImageTable(runs.TestFolders, unittest.TestCase):
         text = self.table.read_text()
         try:
             self.table.write_text("".join(text.splitlines(keepends=True)[:-1]))
-            self.assertIn("since", runs.run("train", "--resume", output, status=2))
+            self.assertIn("since", runs.run("train", self.table, "--output", output, "--resume", status=2))
         finally:
             self.table.write_text(text)
-        runs.run("train", "--resume", output)
+        runs.run("train", self.table, "--output", output, "--resume")
         self.assertEqual(runs.weights(output), runs.weights(self.folder / "folders"))
 
     def test_it_is_scored_and_predicted(self):

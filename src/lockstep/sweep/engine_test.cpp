@@ -177,7 +177,7 @@ TEST_F(SweepEngine, ATrialThatWasAskedToEndStaysStoppedWhenItsSweepIsKilled) {
     write(record::event_of(record::Validation{.loss = 0.25, .accuracy = 0.75, .best = true}, 1, 1));
     if (!left.request.empty()) write(record::event_of(record::Answer{.request = left.request}, 1, 1));
     if (!left.reason.empty()) write(record::event_of(record::End{.reason = left.reason}, 1, 1));
-    if (left.reason == "request") record::write_result(paths_.trial(0), {.reason = left.reason});
+    if (left.reason == "request") record::write_result(paths_.trial(0), {.reason = left.reason, .steps = 1});
     write_file_atomic(record::RunPaths{paths_.trial(0)}.options(), "{}\n");
     if (left.is_open) record::make_request(paths_.trial(0), {.request = record::RequestKind::finish});
     EXPECT_TRUE(run(one).is_complete);
