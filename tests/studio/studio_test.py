@@ -184,27 +184,23 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.browser.show(self.server, "/runs", "tbody tr")
         self.browser.complaints[:] = [one for one in self.browser.complaints if not re.match("40[04] GET", one)]
 
-    def test_a_list_that_cannot_be_read_anew_says_so(self):
-        self.browser.show(self.server, "/runs", "tbody tr")
-        address = re.compile(r"/api/runs\?")
+    def says_that_it_cannot_be_read_anew(self, address, seen):
+        """The page asks again every few seconds; what was read before stays."""
         self.page.route(address, lambda route: route.fulfill(status=500, content_type="application/json",
                                                              body='{"error": "the disk is away"}'))
-        self.page.wait_for_selector(".problem:has-text('the disk is away')")  # the page asks every ten seconds
-        self.assertTrue(self.page.is_visible("tbody tr"))
+        self.page.wait_for_selector(".problem:has-text('the disk is away')")
+        self.assertTrue(self.page.is_visible(seen))
         self.page.unroute(address)
         self.page.wait_for_selector(".problem", state="detached")
         self.browser.complaints.clear()
 
+    def test_a_list_that_cannot_be_read_anew_says_so(self):
+        self.browser.show(self.server, "/runs", "tbody tr")
+        self.says_that_it_cannot_be_read_anew(re.compile(r"/api/runs\?"), "tbody tr")
+
     def test_an_error_is_said_beside_what_was_read_before(self):
         self.browser.show(self.server, "/run/" + self.ids["calm"], "dl.tiles")
-        address = re.compile(r"/api/run\?")
-        self.page.route(address, lambda route: route.fulfill(status=500, content_type="application/json",
-                                                             body='{"error": "the disk is away"}'))
-        self.page.wait_for_selector(".problem:has-text('the disk is away')")  # the page asks every eight seconds
-        self.assertTrue(self.page.is_visible("dl.tiles"))
-        self.page.unroute(address)
-        self.page.wait_for_selector(".problem", state="detached")
-        self.browser.complaints.clear()
+        self.says_that_it_cannot_be_read_anew(re.compile(r"/api/run\?"), "dl.tiles")
 
     def test_no_request_leaves_the_machine(self):
         self.browser.show(self.server, "/runs", "tbody tr")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/printed_error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/help.h"
 
@@ -40,9 +41,9 @@ std::string failure_text(const Error& error, int width) {
     const int indent = width_of(title);
     return title + (is_broken ? wrap(whole, std::max(1, width - indent), indent) : whole) + "\n";
   };
-  std::string text = paragraph("lockstep: ", error.message());
+  std::string text = paragraph(std::string(kErrorTitle), error.message());
   for (const std::string& line : error.context()) text += paragraph("  ", line);
-  if (!error.hint().empty()) text += paragraph("  hint: ", error.hint());
+  if (!error.hint().empty()) text += paragraph(std::string(kHintTitle), error.hint());
   return text;
 }
 

@@ -17,10 +17,6 @@ namespace {
 constexpr auto kRedrawInterval = std::chrono::seconds(1);
 constexpr int kColumnsOfCtrlC = 2;  // "^C", which the terminal prints after the line
 
-bool has_end(sweep::TrialState state) {
-  return state != sweep::TrialState::waiting && state != sweep::TrialState::running;
-}
-
 // A number that is as fast as the trials have been, and is counted down between two ends.
 std::optional<double> seconds_left(const SweepStanding& standing, int64_t running, int64_t without_end) {
   if (standing.ended_here < std::max<int64_t>(1, running)) return std::nullopt;
@@ -40,7 +36,7 @@ void take_trial(SweepStanding& standing, const sweep::Trial& trial, double secon
   auto row = std::find_if(rows.begin(), rows.end(),
                           [&](const sweep::Row& one) { return one.trial == trial.number; });
   if (row == rows.end()) row = rows.insert(row, {.trial = trial.number});
-  if (has_end(trial.state) && !has_end(row->state)) {
+  if (sweep::is_over(trial.state) && !sweep::is_over(row->state)) {
     ++standing.ended_here;
     standing.seconds_to_last = seconds;
   }
@@ -51,7 +47,7 @@ void take_trial(SweepStanding& standing, const sweep::Trial& trial, double secon
 std::string status_text(const SweepStanding& standing) {
   int64_t ended = 0, running = 0, failed = 0;
   for (const sweep::Row& row : standing.table.rows) {
-    ended += has_end(row.state) ? 1 : 0;
+    ended += sweep::is_over(row.state) ? 1 : 0;
     running += row.state == sweep::TrialState::running ? 1 : 0;
     failed += row.state == sweep::TrialState::failed ? 1 : 0;
   }

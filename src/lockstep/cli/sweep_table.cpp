@@ -173,9 +173,8 @@ int64_t PlannedTrials::of(const sweep::SweepSpec& spec) {
 
 bool is_complete(const sweep::Table& table) {
   return static_cast<int64_t>(table.rows.size()) >= planned_trials(table.spec) &&
-         std::none_of(table.rows.begin(), table.rows.end(), [](const Row& row) {
-           return row.state == TrialState::waiting || row.state == TrialState::running;
-         });
+         std::all_of(table.rows.begin(), table.rows.end(),
+                     [](const Row& row) { return sweep::is_over(row.state); });
 }
 
 std::string sweep_counts_text(const sweep::Table& table, int64_t planned) {

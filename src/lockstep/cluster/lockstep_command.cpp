@@ -2,6 +2,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/plug_in.h"
+#include "lockstep/base/printed_error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/command.h"
 
@@ -12,10 +13,9 @@ namespace {
 Error error_in(const std::string& words, const CommandEnd& end) {
   std::string message, hint;
   for (const std::string& line : split(end.output + end.errors, '\n')) {
-    constexpr std::string_view kMessage = "lockstep: ", kHint = "  hint: ";
-    if (line.starts_with(kMessage)) message = line.substr(kMessage.size());
+    if (line.starts_with(kErrorTitle)) message = line.substr(kErrorTitle.size());
     if (line.find(" ... FAILED (") != std::string::npos) message = line;
-    if (line.starts_with(kHint)) hint = line.substr(kHint.size());
+    if (line.starts_with(kHintTitle)) hint = line.substr(kHintTitle.size());
   }
   if (message.empty()) message = words + " ended with status " + std::to_string(end.status);
   return {ErrorCode::cluster, printable(message), printable(hint)};

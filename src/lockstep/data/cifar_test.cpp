@@ -1,25 +1,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_images.h"
+#include "lockstep/data/test_sources.h"
 
 namespace lockstep::data {
 namespace {
 
 using lockstep::test::TemporaryFolder;
+using test::open_failure;
 using testing::HasSubstr;
-
-std::string cifar_failure(const std::filesystem::path& path) {
-  try {
-    open_source(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::string cifar(int64_t label_bytes, const std::vector<int>& labels) {
   std::string bytes;
@@ -69,18 +61,18 @@ TEST(Cifar, IsFoundWhereItsArchiveUnpacks) {
   EXPECT_EQ(source.dataset.size(), 2);
   EXPECT_EQ(open_source(folder.path(), {.test_part = true}).dataset.size(), 1);
   folder.write("cat/1.png", test::bytes_of(test::kGrey8));
-  EXPECT_THAT(cifar_failure(folder.path()), HasSubstr("files that are not images"))
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("files that are not images"))
       << "of which kind are they?";
 }
 
 TEST(Cifar, BadFilesAreNamed) {
   const TemporaryFolder folder;
   folder.write("data_batch_1.bin", cifar(1, {3, 9}).substr(0, 5000));
-  EXPECT_THAT(cifar_failure(folder.path()), HasSubstr("ends at byte 5000, inside record 2"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("ends at byte 5000, inside record 2"));
   folder.write("data_batch_1.bin", cifar(1, {3, 10}));
-  EXPECT_THAT(cifar_failure(folder.path()), HasSubstr("record 2 has label 10"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("record 2 has label 10"));
   folder.write("data_batch_1.bin", "");
-  EXPECT_THAT(cifar_failure(folder.path()), HasSubstr("ends at byte 0"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("ends at byte 0"));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ std::optional<size_t> image_column(const Cells& cells) {
 // The cells in a message: "id", "breed".
 std::string listed(const Cells& cells) {
   Cells quoted;
-  for (const std::string& cell : cells) quoted.push_back("\"" + cell + "\"");
+  for (const std::string& cell : cells) quoted.push_back(quote(cell));
   return join(quoted, ", ");
 }
 

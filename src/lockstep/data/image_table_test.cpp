@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lockstep/base/error.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_images.h"
+#include "lockstep/data/test_sources.h"
 
 namespace lockstep::data {
 namespace {
@@ -32,23 +32,11 @@ class ImageTable : public testing::Test {
     return listed(open_source(write(text), options).dataset);
   }
   std::vector<std::string> listed(const Dataset& dataset) const {
-    std::vector<std::string> lines;
-    for (int64_t i = 0; i < dataset.size(); ++i) {
-      const int64_t label = dataset.store().label(i);
-      lines.push_back(
-          std::filesystem::path(dataset.store().source(i)).lexically_relative(folder_.path()).string() + "=" +
-          (label < 0 ? "-" : dataset.classes()[static_cast<size_t>(label)]));
-    }
-    return lines;
+    return test::listed(dataset, folder_.path());
   }
 
   std::string failure(const std::string& text, const SourceOptions& options = {}) {
-    try {
-      read(text, options);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::open_failure(write(text), options);
   }
 
   TemporaryFolder folder_;

@@ -11,11 +11,13 @@
 #include "lockstep/data/image_set.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
+#include "lockstep/data/test_sources.h"
 
 namespace lockstep::data {
 namespace {
 
 using lockstep::test::TemporaryFolder;
+using test::open_failure;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -27,10 +29,6 @@ std::string failure(const std::function<void()>& work) {
     return error.what();
   }
   return "";
-}
-
-std::string failure_of(const std::filesystem::path& path) {
-  return failure([&] { open_source(path); });
 }
 
 /// The numbers of a sample, padded to `steps`.
@@ -80,7 +78,7 @@ TEST(TsFile, OfJapaneseVowelsHasItsCounts) {
 
 TEST(TsFile, ThatIsBrokenIsNamedWithItsLine) {
   const TemporaryFolder folder;
-  const auto said = [&](const std::string& text) { return failure_of(folder.write("bad.ts", text)); };
+  const auto said = [&](const std::string& text) { return open_failure(folder.write("bad.ts", text)); };
   EXPECT_THAT(said(kHeader + "1,2:3,4:left\n1,x:3,4:left\n"),
               AllOf(HasSubstr("bad.ts\", line 8: \"x\" is not a finite number")));
   EXPECT_THAT(said(kHeader + "1,2:3,4:middle\n"), HasSubstr("line 7: class \"middle\" is not one of the 2"));
@@ -158,15 +156,15 @@ TEST(CsvFolder, HasAFileForASequence) {
   EXPECT_EQ(source.dataset.store().label(1), 1);
 
   folder.write("a/3.csv", "1,2\n3\n");
-  EXPECT_THAT(failure_of(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               HasSubstr("a/3.csv\", line 2: the line has 1 value, but earlier lines have 2"));
   folder.write("a/3.csv", "x,y\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("the file has no time step"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("the file has no time step"));
   folder.write("a/3.csv", "1,2\nx,y\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 2: \"x\" is not a finite number"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("line 2: \"x\" is not a finite number"));
   std::filesystem::remove(folder.path() / "a/3.csv");
   folder.write("4.csv", "1,2\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("is not in a class folder"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("is not in a class folder"));
   EXPECT_EQ(open_source(folder.path(), {.classes = {"a", "b"}, .unlabelled = true}).dataset.size(), 3);
 }
 
@@ -177,9 +175,9 @@ TEST(CsvFolder, TakesNumbersThatAreTooSmallAsZero) {
   folder.write("b/1.csv", "3,4\n");
   EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(0, 1e-40F, 0, 2));
   folder.write("b/1.csv", "3,1e50\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("\"1e50\" is not a finite number"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("\"1e50\" is not a finite number"));
   folder.write("b/1.csv", "3,4,\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 1: a value is empty"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("line 1: a value is empty"));
 }
 
 const std::string kMark = "\xef\xbb\xbf";  // of UTF-8, as Windows programs write it
@@ -208,7 +206,7 @@ TEST(CsvFolder, NamesOfChannelsMayBeginAsNumbersDo) {
   }
   for (const char* line : {"1;2", "inf", "1e99"}) {
     folder.write("a/1.csv", line + std::string("\n3\n"));
-    EXPECT_THAT(failure_of(folder.path()), HasSubstr("line 1: \"" + std::string(line) + "\" is not a"));
+    EXPECT_THAT(open_failure(folder.path()), HasSubstr("line 1: \"" + std::string(line) + "\" is not a"));
   }
 }
 
@@ -224,7 +222,7 @@ TEST(CsvFolder, PartsOfADatasetThatMergeAreNamed) {
   EXPECT_EQ(open_source(folder.path(), {.labels = Labels::top}).warning, "");
   std::filesystem::remove_all(folder.path() / "test");
   folder.write("test/2.csv", "1,2\n");
-  EXPECT_THAT(failure_of(folder.path()), HasSubstr("/test\" has samples and no class folders"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("/test\" has samples and no class folders"));
   EXPECT_EQ(open_source(folder.path(), {.classes = {"run", "walk"}, .unlabelled = true}).dataset.size(), 3);
 }
 
@@ -232,19 +230,20 @@ TEST(CsvFolder, LosesNothingSilently) {
   const TemporaryFolder folder;
   for (const char* name : {"in/run/1.csv", "in/walk/1.csv", "in/rest/notes.txt"}) folder.write(name, "1\n");
   const std::filesystem::path in = folder.path() / "in";
-  EXPECT_THAT(failure_of(in), AllOf(HasSubstr("/rest\" contains no CSV files"), HasSubstr("hint: remove")));
+  EXPECT_THAT(open_failure(in), AllOf(HasSubstr("/rest\" contains no CSV files"), HasSubstr("hint: remove")));
   std::filesystem::create_symlink("nowhere", in / "README");
   std::filesystem::create_symlink("nowhere", in / "run/2.csv");
   std::filesystem::create_directory_symlink("run", in / "jog");
-  EXPECT_THAT(failure_of(in), AllOf(HasSubstr("contains 2 files that cannot be read: "),
-                                    HasSubstr("jog/2.csv\": it is a broken link"), HasSubstr("run/2.csv")));
+  EXPECT_THAT(open_failure(in), AllOf(HasSubstr("contains 2 files that cannot be read: "),
+                                      HasSubstr("jog/2.csv\": it is a broken link"), HasSubstr("run/2.csv")));
   const Source skipping = open_source(in, {.on_bad_sample = OnBadSample::skip});
   EXPECT_EQ(skipping.dataset.size(), 3);
   ASSERT_EQ(skipping.skipped.size(), 3u);
   EXPECT_EQ(skipping.skipped[1].source, (in / "rest").string());
   const std::string archive = (folder.path() / "x.tar").string();
   ASSERT_EQ(std::system(("tar -cf '" + archive + "' -C '" + folder.path().string() + "' in").c_str()), 0);
-  EXPECT_THAT(failure_of(archive + "/in"), HasSubstr("/in/jog\": it is a broken link, a link in an archive"));
+  EXPECT_THAT(open_failure(archive + "/in"),
+              HasSubstr("/in/jog\": it is a broken link, a link in an archive"));
   EXPECT_EQ(open_source(in, {.classes = {"run"}, .unlabelled = true}).dataset.size(), 3);
 }
 
@@ -252,9 +251,9 @@ TEST(Sequences, OfClassesThatAreNotUtf8AreRefused) {
   const TemporaryFolder folder;
   folder.write("in/a/1.csv", "1\n");
   folder.write("in/\xff/1.csv", "1\n");
-  EXPECT_THAT(failure_of(folder.path() / "in"), HasSubstr("has a class \"\xff\" with a name that is not"));
+  EXPECT_THAT(open_failure(folder.path() / "in"), HasSubstr("has a class \"\xff\" with a name that is not"));
   EXPECT_EQ(open_source(folder.path() / "in", {.classes = {"a"}, .unlabelled = true}).dataset.size(), 2);
-  EXPECT_THAT(failure_of(folder.write("a.ts", "@classLabel true a \xff\n@data\n1:a\n")),
+  EXPECT_THAT(open_failure(folder.write("a.ts", "@classLabel true a \xff\n@data\n1:a\n")),
               AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("save the file that names the class")));
 }
 

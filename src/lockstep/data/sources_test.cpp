@@ -10,36 +10,20 @@
 #include "lockstep/data/survey.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_images.h"
+#include "lockstep/data/test_sources.h"
 
 namespace lockstep::data {
 namespace {
 
 using lockstep::test::TemporaryFolder;
 using test::bytes_of;
+using test::listed;
+using test::open_failure;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::string kPng = bytes_of(test::kGrey8);
-
-std::string failure(const std::filesystem::path& path, const SourceOptions& options = {}) {
-  try {
-    open_source(path, options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-std::vector<std::string> listed(const Dataset& dataset, const std::filesystem::path& root) {
-  std::vector<std::string> lines;
-  for (int64_t i = 0; i < dataset.size(); ++i) {
-    const int64_t label = dataset.store().label(i);
-    lines.push_back(std::filesystem::path(dataset.store().source(i)).lexically_relative(root).string() + "=" +
-                    (label < 0 ? "-" : dataset.classes()[static_cast<size_t>(label)]));
-  }
-  return lines;
-}
 
 TEST(ImageFolder, TheDigitsAreThereInOrder) {
   const Source source = open_source(test::digits_folder());
@@ -147,41 +131,41 @@ TEST(ImageFolder, TheHashIsThatOfTheListingNotOfThePlace) {
 
 TEST(ImageFolder, BadFoldersAreNamed) {
   const TemporaryFolder folder;
-  EXPECT_THAT(failure(folder.path() / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("has no class folders"));
+  EXPECT_THAT(open_failure(folder.path() / "none"), AllOf(HasSubstr("none"), HasSubstr("No such file")));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("has no class folders"));
   folder.write("Vowels_TRAIN.ts", "@data\n");
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("sequence files"), HasSubstr("hint: name one of the files: "),
                     HasSubstr("Vowels_TRAIN.ts")));
   std::filesystem::remove(folder.path() / "Vowels_TRAIN.ts");
   folder.write("1.png", kPng);
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("only images"), HasSubstr("hint: put the images of each class")));
   std::filesystem::remove(folder.path() / "1.png");
   folder.write("cat/1.png", kPng);
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("only one class"), HasSubstr("hint:")));
+  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("only one class"), HasSubstr("hint:")));
   folder.write("dog/1.png", kPng);
-  EXPECT_EQ(failure(folder.path()), "");
-  EXPECT_THAT(failure(folder.path() / "dog/1.png"), HasSubstr("does not contain data of a known kind"));
+  EXPECT_EQ(open_failure(folder.path()), "");
+  EXPECT_THAT(open_failure(folder.path() / "dog/1.png"), HasSubstr("does not contain data of a known kind"));
   std::filesystem::create_directory(folder.path() / "eel");
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("contains no image files")));
+  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("eel"), HasSubstr("contains no image files")));
   const Source skipping = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   ASSERT_EQ(skipping.skipped.size(), 1u);
   EXPECT_THAT(skipping.skipped[0].source, HasSubstr("eel"));
   EXPECT_THAT(skipping.dataset.classes(), ElementsAre("cat", "dog"));
   folder.write("\xff\xfe/1.png", kPng);
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("a name that is not UTF-8"), HasSubstr("hint: rename the folder")));
   EXPECT_EQ(open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true}).dataset.size(), 3);
   std::filesystem::create_directory_symlink(folder.path(), folder.path() / "cat/loop");
-  EXPECT_THAT(failure(folder.path()), HasSubstr("a link to a folder that contains it"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("a link to a folder that contains it"));
 }
 
 TEST(ImageFolder, StraysAreCountedAndTheFirstNamed) {
   const TemporaryFolder folder;
   for (const char* name : {"cat/1.png", "dog/1.png", "dog/a.txt", "dog/b.gif", "lost.png", "labels.csv"})
     folder.write(name, kPng);
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("3 files"), HasSubstr("dog/a.txt"), HasSubstr("--on-bad-sample skip")));
   const Source source = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   EXPECT_EQ(source.dataset.size(), 2);
@@ -193,10 +177,10 @@ TEST(ImageFolder, LinksToNothingAndPipesAreStrays) {
   const TemporaryFolder folder;
   for (const char* name : {"cat/1.png", "dog/1.png"}) folder.write(name, kPng);
   std::filesystem::create_symlink("nowhere", folder.path() / "README");
-  EXPECT_EQ(failure(folder.path()), "");
+  EXPECT_EQ(open_failure(folder.path()), "");
   std::filesystem::create_symlink("nowhere", folder.path() / "cat/2.png");
   ASSERT_EQ(::mkfifo((folder.path() / "dog/2.png").c_str(), 0600), 0);
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("2 files"), HasSubstr("cat/2.png"), HasSubstr("a broken link")));
   const Source source = open_source(folder.path(), {.on_bad_sample = OnBadSample::skip});
   EXPECT_EQ(source.dataset.size(), 2);
@@ -210,7 +194,7 @@ TEST(ImageFolder, ClassesAreMatchedByName) {
   EXPECT_EQ(source.dataset.store().label(0), 1);
   EXPECT_THAT(source.dataset.classes(), ElementsAre("cat", "dog"));
   folder.write("cst/1.png", kPng);
-  EXPECT_THAT(failure(folder.path(), {.classes = {"cat", "dog"}}),
+  EXPECT_THAT(open_failure(folder.path(), {.classes = {"cat", "dog"}}),
               AllOf(HasSubstr("\"cst\""), HasSubstr("did you mean \"cat\"?")));
   folder.write("0.png", kPng);
   const Source unlabelled = open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true});
@@ -283,23 +267,23 @@ TEST(Idx, BadFilesAreNamed) {
   const TemporaryFolder folder;
   const std::string images = "x-images-idx3-ubyte", labels = "x-labels-idx1-ubyte";
   folder.write(images, idx_images(3, 2, 2, "aaaabbbbcccc"));
-  EXPECT_THAT(failure(folder.path()), HasSubstr(labels));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr(labels));
   folder.write(labels, idx_labels({4, 4, 9}));
   const Source good = open_source(folder.path());
   EXPECT_THAT(good.dataset.classes(), ElementsAre("4", "9"));
   EXPECT_THAT(good.dataset.store().read(2).pixels, ElementsAre('c', 'c', 'c', 'c'));
   folder.write(labels, idx_labels({4, 9}));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("2 labels, but there are 3 images"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("2 labels, but there are 3 images"));
   folder.write(labels, idx_labels({4, 4, 4}));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("only one class"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("only one class"));
   folder.write(images, idx_images(3, 2, 2, "aaaabbbbcc"));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("12 bytes"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("12 bytes"));
   folder.write(images, idx_images(0xffffffff, 10000, 10000, "aaaa"));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("more than the file can contain"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("more than the file can contain"));
   folder.write(images, idx_images(3, 2, 2, "aaaabbbbccccd"));
-  EXPECT_THAT(failure(folder.path()), HasSubstr("there are more"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("there are more"));
   folder.write(images, "hello");
-  EXPECT_THAT(failure(folder.path()), HasSubstr("inside their header"));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("inside their header"));
 }
 
 TEST(Idx, MoreThanTheMachineHoldsIsRefusedBeforeItIsTaken) {
@@ -307,14 +291,15 @@ TEST(Idx, MoreThanTheMachineHoldsIsRefusedBeforeItIsTaken) {
   const auto file = folder.write("x-images-idx3-ubyte", idx_images(1 << 16, 8192, 8192, ""));
   folder.write("x-labels-idx1-ubyte", idx_labels({0, 1}));
   std::filesystem::resize_file(file, 16 + (std::uintmax_t{1} << 42));  // 4 TB that take no room on the disk
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("x-images-idx3-ubyte"), HasSubstr("of memory, but only")));
 }
 
 TEST(Idx, APipeIsNotWaitedFor) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder.path() / "train-images-idx3-ubyte").c_str(), 0600), 0);
-  EXPECT_THAT(failure(folder.path()), AllOf(HasSubstr("train-images-idx3-ubyte"), HasSubstr("not a file")));
+  EXPECT_THAT(open_failure(folder.path()),
+              AllOf(HasSubstr("train-images-idx3-ubyte"), HasSubstr("not a file")));
 }
 
 TEST(Idx, DamagedFilesNeverCrash) {
@@ -328,12 +313,12 @@ TEST(Idx, DamagedFilesNeverCrash) {
     if (random.below(3) == 0) a.resize(random.below(a.size()));
     folder.write("t10k-images-idx3-ubyte", a);
     folder.write("t10k-labels-idx1-ubyte", b);
-    failure(folder.path());
+    open_failure(folder.path());
   }
   const std::string whole = read_file(test::test_data("mnist/t10k-images-idx3-ubyte.gz"));
   folder.write("t10k-images-idx3-ubyte.gz", whole.substr(0, 100000));
   std::filesystem::remove(folder.path() / "t10k-images-idx3-ubyte");
-  EXPECT_THAT(failure(folder.path()),
+  EXPECT_THAT(open_failure(folder.path()),
               AllOf(HasSubstr("t10k-images-idx3-ubyte.gz"), HasSubstr("hint: download the file again")));
 }
 

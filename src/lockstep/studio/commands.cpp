@@ -11,6 +11,7 @@
 
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/printed_error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/launch/process.h"
@@ -39,15 +40,14 @@ std::vector<std::string> argv_of(const std::vector<std::string>& words) {
 // From what a command prints of its error (cli/failure.h): "lockstep: MESSAGE", lines of context, and
 // "  hint: HINT".
 Error error_in(const std::string& errors) {
-  constexpr std::string_view kTitle = "lockstep: ", kHint = "  hint: ";
   std::vector<std::string> message;
   std::string hint;
   for (const std::string& line : split(errors, '\n')) {
-    if (line.starts_with(kTitle)) {
-      message = {line.substr(kTitle.size())};
+    if (line.starts_with(kErrorTitle)) {
+      message = {line.substr(kErrorTitle.size())};
       hint.clear();
-    } else if (line.starts_with(kHint)) {
-      hint = line.substr(kHint.size());
+    } else if (line.starts_with(kHintTitle)) {
+      hint = line.substr(kHintTitle.size());
     } else if (!line.empty()) {
       message.push_back(line);
     }

@@ -307,8 +307,7 @@ class Engine {
   // It ends when its turn comes (result_of_asked_end).
   void stop_between_rungs(int64_t trial) {
     if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
-    const TrialState state = search_.trials()[static_cast<size_t>(trial)].state;
-    if (state != TrialState::waiting && state != TrialState::running) return;
+    if (is_over(search_.trials()[static_cast<size_t>(trial)].state)) return;
     if (spec_.trains() && record::holds_run(paths_.trial(trial))) ask_run_to_end(paths_, trial);
   }
 

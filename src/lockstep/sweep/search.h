@@ -50,6 +50,10 @@ enum class TrialState {
 constexpr std::array<const char*, 6> enum_names(TrialState) {
   return {"waiting", "running", "ended", "early", "stopped", "failed"};
 }
+/// Whether the trial is trained no more.
+constexpr bool is_over(TrialState state) {
+  return state != TrialState::waiting && state != TrialState::running;
+}
 
 /// What became of a segment.
 struct Outcome {

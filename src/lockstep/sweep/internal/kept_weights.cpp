@@ -16,7 +16,7 @@ KeptWeights::KeptWeights(SweepPaths paths, const SweepSpec& spec)
       sign_(spec.maximizes() ? -1 : 1) {}
 
 void KeptWeights::take(const Trial& trial) {
-  if (trial.state == TrialState::waiting || trial.state == TrialState::running) return;
+  if (!is_over(trial.state)) return;
   if (count_ == 0 || !taken_.insert(trial.number).second) return;
   best_.emplace(trial.state == TrialState::failed, trial.state != TrialState::ended,
                 std::isnan(trial.value) ? 0.0 : sign_ * trial.value, trial.number);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/printed_error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
@@ -71,7 +72,7 @@ std::string error_in(const std::string& output) {
   std::string last, error;
   for (const std::string_view line : printed_lines(output)) {
     last = line;
-    if (line.starts_with("lockstep: ")) error = line.substr(10);
+    if (line.starts_with(kErrorTitle)) error = line.substr(kErrorTitle.size());
   }
   return printable(error.empty() ? last : error).substr(0, 500);
 }
