@@ -171,7 +171,7 @@ std::vector<std::string> environment_of(const RankProgram& program, int64_t rank
 }
 
 // far: its starter is on another machine.
-RankProcess start_rank(const RankProgram& program, int64_t rank, bool far) {
+RankProcess start_rank(const RankProgram& program, int64_t rank, bool far, const launch::Gate& gate) {
   const std::string prefix = rank == 0 ? "" : "[rank " + std::to_string(rank) + "] ";
   const auto log = std::make_shared<RankLog>(program, rank);
   RankProcess started{.rank = rank, .errors = LinePipe(prefix, false, log), .output = {}};
@@ -182,7 +182,8 @@ RankProcess start_rank(const RankProgram& program, int64_t rank, bool far) {
        .environment = environment_of(program, rank),
        .input = rank != 0 || far || ::isatty(STDIN_FILENO) == 1 ? launch::kNull : launch::kInherited,
        .output = started.output ? started.output->writing_end() : launch::kInherited,
-       .errors = started.errors.writing_end()});
+       .errors = started.errors.writing_end(),
+       .gate = gate.descriptor()});
   started.errors.close_writing_end();
   if (started.output) started.output->close_writing_end();
   return started;
@@ -194,11 +195,13 @@ class Ranks {
     const sigset_t signals = watched_signals();
     signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) throw errno_error(errno, "watch", "signals");
+    const launch::Gate gate;
     for (int64_t rank = 0; rank < program.ranks; ++rank)
-      ranks_.push_back(start_rank(program, program.first + rank, starter.orders >= 0));
+      ranks_.push_back(start_rank(program, program.first + rank, starter.orders >= 0, gate));
     std::vector<pid_t> processes;
     for (const RankProcess& rank : ranks_) processes.push_back(rank.process);
     watch_.emplace(std::move(processes));
+    gate.open(ranks_.size());
   }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;

@@ -133,6 +133,44 @@ TEST(StartProcess, EndsWithTheThreadThatStartedIt) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+TEST(StartProcess, WaitsAtAGate) {
+  const test::TemporaryFolder folder;
+  const Gate gate;
+  std::vector<pid_t> processes;
+  for (const char* name : {"first", "second"}) {
+    Start start = shell("touch " + (folder.path() / name).string());
+    start.gate = gate.descriptor();
+    processes.push_back(start_process(start));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  gate.open(2);
+  for (const pid_t process : processes) EXPECT_EQ(wait_for_end(process).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "first"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "second"));
+}
+
+TEST(StartProcess, EndsAtAGateWithItsStarter) {
+  const test::TemporaryFolder folder;
+  const auto pid_file = folder.path() / "pid";
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    const Gate gate;
+    Start start = shell("touch " + (folder.path() / "ran").string());
+    start.gate = gate.descriptor();
+    write_file_atomic(pid_file, std::to_string(start_process(start)));
+    ::_exit(0);
+  }
+  ::waitpid(starter, nullptr, 0);
+  const std::filesystem::path stat = "/proc/" + first_line_of(pid_file) + "/stat";
+  EXPECT_TRUE(becomes_true([&] {
+    const std::string text = first_line_of(stat);
+    // Whoever adopts it may leave it a zombie.
+    return text.empty() || text.find(") Z ") != std::string::npos;
+  }));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "ran"));
+}
+
 TEST(StartDetached, OutlivesItsStarterInASessionOfItsOwn) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "output";

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -84,6 +85,11 @@ void place(int descriptor, int target) {
     if (::getppid() != prepared.starter) ::_exit(1);
     ::setpgid(0, 0);  // the terminal's Ctrl-C is for the starter
   }
+  if (start.gate >= 0) {
+    eventfd_t passed = 0;
+    while (::eventfd_read(start.gate, &passed) != 0 && errno == EINTR) {
+    }
+  }
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -100,6 +106,12 @@ void place(int descriptor, int target) {
 }
 
 }  // namespace
+
+Gate::Gate() : descriptor_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)) {
+  if (!descriptor_) throw errno_error(errno, "make", "a gate for processes");
+}
+
+void Gate::open(size_t processes) const { ::eventfd_write(descriptor_.get(), processes); }
 
 pid_t start_process(const Start& start) {
   std::vector<std::string> words = start.words, variables = environment_with(start.environment);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -38,7 +39,21 @@ struct Start {
   int output = kInherited;
   int errors = kInherited;
   int passed = -1;  ///< an open descriptor, or -1 for none
+  int gate = -1;    ///< of a Gate that must open before the program runs, or -1
   Lifetime lifetime = Lifetime::starter;
+};
+
+/// Holds processes that have been started until all is ready for what their programs may start in turn. While
+/// they wait, they end with their starter like any others (Lifetime::starter). One thread at a time.
+class Gate {
+ public:
+  Gate();  ///< throws io
+  int descriptor() const { return descriptor_.get(); }
+  /// Lets so many processes pass.
+  void open(size_t processes) const;
+
+ private:
+  Descriptor descriptor_;
 };
 
 /// Starts a process and returns its id. It leads a process group, blocks no signal and has the default action
