@@ -69,8 +69,13 @@ Response get_studio(const Request&, const Parts& parts) {
   return json_response(json);
 }
 
+// While a page hears, it is told of a command that ends.
 Response get_stream(const Request&, const Parts& parts) {
-  return {.type = "text/event-stream", .feed = parts.events.make_feed()};
+  return {.type = "text/event-stream",
+          .feed = [&commands = parts.commands, feed = parts.events.make_feed()]() mutable {
+            commands.look();
+            return feed();
+          }};
 }
 
 Response get_runs(const Request& request, const Parts& parts) {
