@@ -54,8 +54,8 @@ Json about_run(const std::string& id, const Parts& parts) {
     json["process"] = process_json(folder);
   const record::RunPaths paths{folder};
   std::error_code code;
-  json["has_report"] = std::filesystem::exists(paths.report(), code);
-  json["has_weights"] = std::filesystem::exists(paths.weights(), code);
+  json["has_report"] = std::filesystem::is_regular_file(paths.report(), code);
+  json["has_weights"] = std::filesystem::is_regular_file(paths.weights(), code);
   if (is_train(json) && !summary.data.empty())
     json["resume"] = parts.commands.shown(resume_words(folder, summary));
   json["remove"] = parts.commands.shown({"runs", "remove", folder.string(), "--yes"});

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/weights_file.h"
@@ -89,7 +90,7 @@ std::vector<std::string> network_show_words(const Json& body, const Setup& setup
 
 Response exported_file(const std::string& name, const Setup& setup) {
   return {.type = "application/octet-stream",
-          .body = read_file(exported_path(name, setup), kMostExported),
+          .body = read_regular_file(exported_path(name, setup), kMostExported),
           .headers = {{"Content-Disposition", "attachment"}}};
 }
 
