@@ -251,6 +251,26 @@ class StudioPages(browser.Studio, unittest.TestCase):
         answer = self.ask(f"/api/curves?ids={self.ids['spike']}&names=step.loss&from=1&to=50000&columns=300")
         self.assertEqual(max(answer[0]["raw"]["y"]), 1)
 
+    # Whether the curve of this number, which has one point at the last step, is drawn right of the plot's edge too.
+    DOT_IS_WHOLE = """(canvas, [red, green, blue]) => {
+      const scale = devicePixelRatio, edge = canvas.clientWidth - 12;
+      const {data} = canvas.getContext('2d').getImageData((edge + 1) * scale, 0, 1, canvas.height);
+      for (let i = 0; i < data.length; i += 4)
+        if (Math.abs(data[i] - red) + Math.abs(data[i + 1] - green) + Math.abs(data[i + 2] - blue) < 60 && data[i + 3] > 90) return true;
+      return false;
+    }"""
+
+    def test_the_only_value_of_a_curve_is_a_whole_dot(self):
+        self.browser.show(self.server, "/run/" + self.ids["calm"], ".plot[aria-busy='false']")
+        canvas = self.page.locator("figure.chart:has(h2:text-is('Accuracy')) canvas")
+        canvas.wait_for()
+        runs.wait_for(lambda: canvas.evaluate(self.DOT_IS_WHOLE, [0xc2, 0x41, 0x0c]), 10)
+
+    def test_a_share_is_rounded_as_the_reports_do(self):
+        shares = [0.38125, 0.38375, 0.38135, 1, 1 / 3]
+        texts = self.page.evaluate("shares => import('/format.js').then(format => shares.map(format.percent))", shares)
+        self.assertEqual(texts, [f"{100 * share:.2f} %" for share in shares])
+
     def test_smoothing_keeps_the_raw_line(self):
         answer = self.ask(f"/api/curves?ids={self.ids['spike']}&names=step.loss&smoothing=0.99&columns=300")[0]
         self.assertEqual(max(answer["raw"]["y"]), 9)

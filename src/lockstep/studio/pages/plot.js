@@ -172,6 +172,7 @@ export function drawPlot(canvas, plot) {
     if (isSmoothed) {
       context.lineWidth = 2;
       drawClipped(line.smooth);
+      if (inside === 1) drawDots(context, line.smooth, place, plot, 2.6); // a line of one point has no length
     }
     context.setLineDash([]);
     context.lineWidth = 1.5;
