@@ -27,7 +27,7 @@ if not CHROMIUM:
     runs.skip("studio's pages: there is no chromium", "scripts/setup --peers installs it")
 
 
-def write_run(folder, losses, *, network="lenet", data="/data/photos", ended=True, classes=(), arguments=None):
+def write_run(folder, losses, *, network="lenet", data="/data/photos", ended=True, classes=(), arguments=None, lines=None):
     """The folder of a run that a program has left, with a logged step for each loss."""
     folder.mkdir(parents=True)
     (folder / "events").mkdir()
@@ -43,7 +43,7 @@ def write_run(folder, losses, *, network="lenet", data="/data/photos", ended=Tru
                                           "workers": 2}))
         log.write(line("plan", 0, {"network": network, "folder": data, "steps_per_epoch": 10,
                                    "total_steps": len(losses), "classes": list(classes),
-                                   "lines": [["network", network, "as asked"], ["optimizer", "sgdm", "default"]]}))
+                                   "lines": lines or [["network", network, "as asked"], ["optimizer", "sgdm", "default"]]}))
         for step, loss in enumerate(losses, 1):
             log.write(line("step", step, {"loss": loss, "accuracy": 0.5, "learning_rate": 0.01, "samples": 32,
                                           "images_per_second": 1000.0, "forward_seconds": 0.01,

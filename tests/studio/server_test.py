@@ -73,11 +73,13 @@ class Answers(runs.TestFolders, unittest.TestCase):
     def test_the_end_of_a_command_is_told(self):
         with self.client.opener.open(self.server.base + "api/stream", timeout=60) as stream:
             number = self.client.post("/api/command", {"command": "cluster validate", "word": "nothing"})["number"]
-            heard = 0
+            heard = beats = 0
             while heard < 2:  # its start and its end
                 line = stream.readline().decode()
-                self.assertNotEqual(line, "", "the stream has ended")
                 heard += line.startswith("data:") and json.loads(line[5:]) == {"number": number}
+                beats += line.startswith(":")
+                self.assertLess(beats, 5, "nothing is told any more")
+                self.assertNotEqual(line, "", "the stream has ended")
         self.assertIn("status", self.client.get(f"/api/command?number={number}"))
 
     def test_a_curve_has_the_numbers_that_were_logged(self):

@@ -23,6 +23,7 @@ class StudioPages(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):
         browser.write_run(cls.root / "calm", [2 / (1 + step) for step in range(200)])
+        browser.write_run(cls.root / "odd", [1.0, 0.5], arguments={"a": 1, "b": 2}, lines=5)
         browser.write_run(cls.root / "spike", [9.0 if step == SPIKE else 1.0 for step in range(1, STEPS + 1)])
         for name in HOSTILE:
             # A name of a file has at most 255 letters; others can have 10,000.
@@ -148,6 +149,10 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.browser.show(self.server, "/compare/" + ",".join(self.ids.values()), "table.side")
         self.assertEqual(self.page.locator("main img, main script").count(), 0)
 
+    def test_a_run_whose_log_says_odd_things_is_shown(self):
+        self.browser.show(self.server, "/run/" + self.ids["odd"], "dl.tiles")
+        self.browser.show(self.server, f"/compare/{self.ids['odd']},{self.ids['calm']}", "table.side")
+
     def test_an_address_without_a_page_says_so(self):
         self.browser.show(self.server, "/nopage", "h1:text-is('There is no page \"nopage\"')")
         self.page.click("main a")
@@ -181,6 +186,10 @@ class StudioPages(browser.Studio, unittest.TestCase):
             self.assertNotIn("hint:", self.page.inner_text(".problem"))
             self.assertNotEqual(self.page.inner_text(".problem p"), "")
             self.assertEqual(self.browser.axe_findings(), [], place)
+        calm = self.ids["calm"]
+        self.browser.show(self.server, f"/compare/{calm},x,{calm}", ".problem:has-text('there is no such run')")
+        self.assertEqual(self.page.locator("table.side thead th").count(), 3, "each run once")
+        self.assertEqual(self.page.locator("table.side th.part").count(), 0, "what is not known is not different")
         self.browser.show(self.server, "/runs", "tbody tr")
         self.browser.complaints[:] = [one for one in self.browser.complaints if not re.match("40[04] GET", one)]
 

@@ -5,6 +5,9 @@ const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }); //
 
 export function count(value) { return isNumber(value) ? grouped.format(Math.round(value)) : ""; }
 
+// What should be a list; logs of other programs may have anything there.
+export function listOf(value) { return Array.isArray(value) ? value : []; }
+
 // With the digits that the reports have: where two are equally near, as for 38.125, toFixed takes the greater one, and
 // they have the even one.
 export function percent(value) {
