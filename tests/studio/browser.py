@@ -27,7 +27,7 @@ if not CHROMIUM:
     runs.skip("studio's pages: there is no chromium", "scripts/setup --peers installs it")
 
 
-def write_run(folder, losses, *, network="lenet", data="/data/photos", ended=True, classes=()):
+def write_run(folder, losses, *, network="lenet", data="/data/photos", ended=True, classes=(), arguments=None, lines=None):
     """The folder of a run that a program has left, with a logged step for each loss."""
     folder.mkdir(parents=True)
     (folder / "events").mkdir()
@@ -39,11 +39,11 @@ def write_run(folder, losses, *, network="lenet", data="/data/photos", ended=Tru
                            "sequence": line.number, "values": values}) + "\n"
     line.number = -1
     with open(folder / "events/rank-0-attempt-0.jsonl", "w", encoding="utf-8") as log:
-        log.write(line("environment", 0, {"arguments": ["lockstep", "train", data], "host": "here", "data": data,
+        log.write(line("environment", 0, {"arguments": arguments or ["lockstep", "train", data], "host": "here", "data": data,
                                           "workers": 2}))
         log.write(line("plan", 0, {"network": network, "folder": data, "steps_per_epoch": 10,
                                    "total_steps": len(losses), "classes": list(classes),
-                                   "lines": [["network", network, "as asked"], ["optimizer", "sgdm", "default"]]}))
+                                   "lines": lines or [["network", network, "as asked"], ["optimizer", "sgdm", "default"]]}))
         for step, loss in enumerate(losses, 1):
             log.write(line("step", step, {"loss": loss, "accuracy": 0.5, "learning_rate": 0.01, "samples": 32,
                                           "images_per_second": 1000.0, "forward_seconds": 0.01,

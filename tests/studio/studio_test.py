@@ -23,6 +23,7 @@ class StudioPages(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):
         browser.write_run(cls.root / "calm", [2 / (1 + step) for step in range(200)])
+        browser.write_run(cls.root / "odd", [1.0, 0.5], arguments={"a": 1, "b": 2}, lines=5)
         browser.write_run(cls.root / "spike", [9.0 if step == SPIKE else 1.0 for step in range(1, STEPS + 1)])
         for name in HOSTILE:
             # A name of a file has at most 255 letters; others can have 10,000.
@@ -148,6 +149,10 @@ class StudioPages(browser.Studio, unittest.TestCase):
         self.browser.show(self.server, "/compare/" + ",".join(self.ids.values()), "table.side")
         self.assertEqual(self.page.locator("main img, main script").count(), 0)
 
+    def test_a_run_whose_log_says_odd_things_is_shown(self):
+        self.browser.show(self.server, "/run/" + self.ids["odd"], "dl.tiles")
+        self.browser.show(self.server, f"/compare/{self.ids['odd']},{self.ids['calm']}", "table.side")
+
     def test_an_address_without_a_page_says_so(self):
         self.browser.show(self.server, "/nopage", "h1:text-is('There is no page \"nopage\"')")
         self.page.click("main a")
@@ -181,6 +186,10 @@ class StudioPages(browser.Studio, unittest.TestCase):
             self.assertNotIn("hint:", self.page.inner_text(".problem"))
             self.assertNotEqual(self.page.inner_text(".problem p"), "")
             self.assertEqual(self.browser.axe_findings(), [], place)
+        calm = self.ids["calm"]
+        self.browser.show(self.server, f"/compare/{calm},x,{calm}", ".problem:has-text('there is no such run')")
+        self.assertEqual(self.page.locator("table.side thead th").count(), 3, "each run once")
+        self.assertEqual(self.page.locator("table.side th.part").count(), 0, "what is not known is not different")
         self.browser.show(self.server, "/runs", "tbody tr")
         self.browser.complaints[:] = [one for one in self.browser.complaints if not re.match("40[04] GET", one)]
 
@@ -250,6 +259,26 @@ class StudioPages(browser.Studio, unittest.TestCase):
         # Away from the spike the axis is that of the calm part.
         answer = self.ask(f"/api/curves?ids={self.ids['spike']}&names=step.loss&from=1&to=50000&columns=300")
         self.assertEqual(max(answer[0]["raw"]["y"]), 1)
+
+    # Whether the curve of this number, which has one point at the last step, is drawn right of the plot's edge too.
+    DOT_IS_WHOLE = """(canvas, [red, green, blue]) => {
+      const scale = devicePixelRatio, edge = canvas.clientWidth - 12;
+      const {data} = canvas.getContext('2d').getImageData((edge + 1) * scale, 0, 1, canvas.height);
+      for (let i = 0; i < data.length; i += 4)
+        if (Math.abs(data[i] - red) + Math.abs(data[i + 1] - green) + Math.abs(data[i + 2] - blue) < 60 && data[i + 3] > 90) return true;
+      return false;
+    }"""
+
+    def test_the_only_value_of_a_curve_is_a_whole_dot(self):
+        self.browser.show(self.server, "/run/" + self.ids["calm"], ".plot[aria-busy='false']")
+        canvas = self.page.locator("figure.chart:has(h2:text-is('Accuracy')) canvas")
+        canvas.wait_for()
+        runs.wait_for(lambda: canvas.evaluate(self.DOT_IS_WHOLE, [0xc2, 0x41, 0x0c]), 10)
+
+    def test_a_share_is_rounded_as_the_reports_do(self):
+        shares = [0.38125, 0.38375, 0.38135, 1, 1 / 3]
+        texts = self.page.evaluate("shares => import('/format.js').then(format => shares.map(format.percent))", shares)
+        self.assertEqual(texts, [f"{100 * share:.2f} %" for share in shares])
 
     def test_smoothing_keeps_the_raw_line(self):
         answer = self.ask(f"/api/curves?ids={self.ids['spike']}&names=step.loss&smoothing=0.99&columns=300")[0]

@@ -13,6 +13,7 @@
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/test_folder.h"
@@ -301,6 +302,18 @@ TEST(File, APipeInAFolderIsNotWaitedFor) {
   ASSERT_EQ(::mkfifo((folder.path() / "x.png").c_str(), 0600), 0);
   EXPECT_NE(error_of([&] { read_file(folder.path() / "x.png"); }).find("is a pipe and no file"),
             std::string::npos);
+}
+
+TEST(File, ALinkToADeviceIsNoRegularFile) {
+  const lockstep::test::TemporaryFolder folder;
+  const std::filesystem::path link = folder.path() / "sweep.json";
+  std::filesystem::create_symlink("/dev/zero", link);  // never ends
+  EXPECT_NE(error_of([&] { read_regular_file(link, int64_t{1} << 40); }).find("is no regular file"),
+            std::string::npos);
+  std::filesystem::remove(link);
+  EXPECT_NE(error_of([&] { read_regular_file(link, 10); }).find("No such file"), std::string::npos);
+  std::filesystem::create_symlink(folder.write("file", "text"), link);
+  EXPECT_EQ(read_regular_file(link, 10), "text");
 }
 
 TEST(Text, Utf8IsToldFromOtherBytes) {

@@ -88,6 +88,8 @@ TEST_F(EventLogTest, DamagedLinesCanBePassedOver) {
   EXPECT_TRUE(end_of_last_attempt(run_).has_value());
   std::filesystem::remove(file("rank-0-attempt-0.jsonl"));
   EXPECT_EQ(read_past_damage(run_, [](const Event&) {}), "");
+  std::filesystem::create_symlink("/dev/zero", file("rank-0-attempt-3.jsonl"));  // never ends
+  EXPECT_THAT(read_past_damage(run_, [](const Event&) {}), HasSubstr("attempt-3.jsonl\" is no regular file"));
 }
 
 TEST_F(EventLogTest, RefusesStepsThatAreNoCounts) {

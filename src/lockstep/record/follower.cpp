@@ -227,6 +227,10 @@ int64_t Follower::read_logs(const Takers& takers, bool is_complete) {
       if (errno == ENOENT || errno == ESTALE) continue;
       throw errno_error(errno, "open", files[i].path.string());
     }
+    struct stat status {};
+    if (::fstat(opened.get(), &status) == 0 && !S_ISREG(status.st_mode))
+      throw Error(ErrorCode::io, quote(files[i].path.native()) + " is no regular file",
+                  "move it away; it has no events");
     Log& log = logs_[{files[i].name.attempt, files[i].path.filename().string()}];
     log.place.attempt = files[i].name.attempt;
     log.place.file = files[i].path.filename().string();

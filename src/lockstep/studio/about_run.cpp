@@ -22,6 +22,14 @@ Json process_json(const std::filesystem::path& folder) {
           {"threads", use->threads}};
 }
 
+// Of what a run has said; other programs may say anything in its events.
+bool is_train(const Json& said) {
+  const auto environment = said.find("environment");
+  if (environment == said.end() || !environment->is_object()) return true;
+  const Json words = environment->value("arguments", Json::array());
+  return !words.is_array() || words.size() < 2 || words[1] == "train";
+}
+
 }  // namespace
 
 bool reads_requests(const std::filesystem::path& folder) {
@@ -46,13 +54,10 @@ Json about_run(const std::string& id, const Parts& parts) {
     json["process"] = process_json(folder);
   const record::RunPaths paths{folder};
   std::error_code code;
-  json["has_report"] = std::filesystem::exists(paths.report(), code);
-  json["has_weights"] = std::filesystem::exists(paths.weights(), code);
-  const auto environment = json.find("environment");
-  const bool is_train = environment == json.end() ||
-                        environment->value("arguments", Json::array()).size() < 2 ||
-                        (*environment)["arguments"][1] == "train";
-  if (is_train && !summary.data.empty()) json["resume"] = parts.commands.shown(resume_words(folder, summary));
+  json["has_report"] = std::filesystem::is_regular_file(paths.report(), code);
+  json["has_weights"] = std::filesystem::is_regular_file(paths.weights(), code);
+  if (is_train(json) && !summary.data.empty())
+    json["resume"] = parts.commands.shown(resume_words(folder, summary));
   json["remove"] = parts.commands.shown({"runs", "remove", folder.string(), "--yes"});
   json["report"] = parts.commands.shown({"report", folder.string()});
   return json;

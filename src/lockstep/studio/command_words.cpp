@@ -69,7 +69,7 @@ Words diff_words(const Json& body, const Parts& parts) {
 // What a layer of a run's network gives for a sample of its data, or of other data.
 Words layer_show_words(const Json& body, const Parts& parts) {
   const std::string id = text_in(body, "id");
-  const std::string data = body.value("data", "");
+  const std::string data = text_in(body, "data", "");
   Words words{"layer", "show", parts.runs.folder_of(id).string(),
               as_argument(data.empty() ? parts.runs.summary_of(id).data : data)};
   const Words options =
@@ -124,7 +124,7 @@ Words command_words(const Json& body, const Parts& parts) {
   if (what == "layer show") return layer_show_words(body, parts);
   if (what == "train") {
     const Words training = train_words(read_training(body, parts.setup), parts.setup);
-    if (!body.value("as_job", false)) return training;
+    if (!is_set_in(body, "as_job")) return training;
     Words words = option_words(body.value("job", Json::object()), form_called(parts.setup, "batch").fields,
                                {"commands"}, "batch");
     words.insert(words.begin(), "batch");

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/weights_file.h"
@@ -65,9 +66,9 @@ Json imported_json(const std::string& path, const Parts& parts) {
 
 std::vector<std::string> export_words(const Json& body, const Parts& parts) {
   const fs::path file = exported_path(text_in(body, "word"), parts.setup);
-  const std::string what = body.contains("network")
-                               ? written_network(body["network"], body.value("name", "network"), parts.setup)
-                               : parts.runs.folder_of(text_in(body, "id")).string();
+  const std::string name = text_in(body, "name", "network");
+  const std::string what = body.contains("network") ? written_network(body["network"], name, parts.setup)
+                                                    : parts.runs.folder_of(text_in(body, "id")).string();
   make_folders(file.parent_path());
   std::vector<std::string> words{"export", as_argument(what), file.string()};
   for (std::string& word : option_words(body.value("options", Json::object()),
@@ -78,8 +79,8 @@ std::vector<std::string> export_words(const Json& body, const Parts& parts) {
 
 std::vector<std::string> network_show_words(const Json& body, const Setup& setup) {
   if (!body.contains("network")) throw Error(ErrorCode::invalid_option, "the request lacks \"network\"");
-  std::vector<std::string> words{
-      "network", "show", as_argument(written_network(body["network"], body.value("name", "network"), setup))};
+  const std::string network = written_network(body["network"], text_in(body, "name", "network"), setup);
+  std::vector<std::string> words{"network", "show", as_argument(network)};
   for (std::string& word : option_words(body.value("options", Json::object()),
                                         form_called(setup, "network show").fields, {"json"}, "network show"))
     words.push_back(std::move(word));
@@ -89,7 +90,7 @@ std::vector<std::string> network_show_words(const Json& body, const Setup& setup
 
 Response exported_file(const std::string& name, const Setup& setup) {
   return {.type = "application/octet-stream",
-          .body = read_file(exported_path(name, setup), kMostExported),
+          .body = read_regular_file(exported_path(name, setup), kMostExported),
           .headers = {{"Content-Disposition", "attachment"}}};
 }
 

@@ -10,8 +10,11 @@
 
 namespace lockstep::studio {
 
-/// What the bodies of requests have. Each throws invalid_option for what is not there or no text.
+/// What the bodies of requests have. All throw invalid_option, naming the field, for a value of another type;
+/// the first one also for what is not there, for which the others have a fallback.
 std::string text_in(const Json& body, const char* name);
+std::string text_in(const Json& body, const char* name, const std::string& fallback);
+bool is_set_in(const Json& body, const char* name);  ///< false if it is not there
 
 /// Options for a form: [{"section", "name", "type", "help", "default", "choices"}], without those of
 /// `except`.

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/run_folder.h"
@@ -69,8 +69,13 @@ Response get_studio(const Request&, const Parts& parts) {
   return json_response(json);
 }
 
+// While a page hears, it is told of a command that ends.
 Response get_stream(const Request&, const Parts& parts) {
-  return {.type = "text/event-stream", .feed = parts.events.make_feed()};
+  return {.type = "text/event-stream",
+          .feed = [&commands = parts.commands, feed = parts.events.make_feed()]() mutable {
+            commands.look();
+            return feed();
+          }};
 }
 
 Response get_runs(const Request& request, const Parts& parts) {
@@ -90,12 +95,9 @@ Axis axis_of(const std::string& name) {
 
 Json json_of(const Points& points) {
   Json json{{"x", points.x}, {"y", Json::array()}, {"count", points.count}};
-  for (const double y : points.y) {
-    if (std::isfinite(y))
-      json["y"].push_back(y);
-    else
-      json["y"].push_back(nullptr);
-  }
+  Json& y = json["y"];
+  for (const double value : points.y)
+    y.push_back(std::isfinite(value) ? Json(shortest_number(static_cast<float>(value))) : Json());
   return json;
 }
 
@@ -141,7 +143,7 @@ Response get_curves(const Request& request, const Parts& parts) {
 // either.
 Response report_response(const std::filesystem::path& file) {
   return {.type = "text/html; charset=utf-8",
-          .body = read_file(file, kMostReport),
+          .body = read_regular_file(file, kMostReport),
           .headers = {{"Content-Security-Policy",
                        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
                        "frame-ancestors 'self'"}}};

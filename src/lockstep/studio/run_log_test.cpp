@@ -50,6 +50,16 @@ TEST(RunLog, ALaterAttemptReplacesTheStepsThatItMakesAgain) {
   EXPECT_THAT(curve_of(log, "step.loss", Axis::time).raw.x, ElementsAre(1, 2, 3, 6, 7, 8));
 }
 
+TEST(RunLog, SaysThatALogIsNoFile) {
+  const lockstep::test::TemporaryFolder folder;
+  const auto run = folder.path() / "run";
+  log_steps(run, 0, 1, 5);
+  std::filesystem::create_symlink("/dev/zero", run / "events/rank-0-attempt-1.jsonl");  // never ends
+  RunLog log(run);
+  EXPECT_THAT(curve_of(log, "step.loss").raw.x, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(log.said().value("problem", ""), testing::HasSubstr("attempt-1.jsonl\" is no regular file"));
+}
+
 TEST(RunLog, ShowsTheExtremesOfStepsThatWereNotLogged) {
   const lockstep::test::TemporaryFolder folder;
   const auto run = folder.path() / "run";

@@ -169,10 +169,17 @@ class Server::State {
     stream.expires_after(kHeaderLimit);
     parser.header_limit(kMostHeaderBytes);
     parser.body_limit(std::numeric_limits<uint64_t>::max());  // the head decides
-    co_await http::async_read_header(stream, buffer, parser, use_awaitable);
+    boost::system::error_code code;
+    co_await http::async_read_header(stream, buffer, parser, asio::redirect_error(use_awaitable, code));
+    if (code == http::error::header_limit) {
+      question.answering =
+          always({.status = 431,
+                  .body = R"({"error":"the headers of the request are larger than the 64 KiB allowed"})"});
+      co_return;
+    }
+    if (code) throw boost::system::system_error(code);
     find_answer_to(parser.get(), question);
     if (question.answering.ignores_body || parser.is_done()) co_return;
-    boost::system::error_code code;
     if (parser.content_length().value_or(0) > kMostBodyBytes) {
       code = http::error::body_limit;
     } else {

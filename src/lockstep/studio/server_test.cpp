@@ -130,6 +130,23 @@ TEST(Server, SaysThatABodyIsTooLarge) {
   EXPECT_NE(read_until(chunked, "the 8 MiB allowed"), "");
 }
 
+TEST(Server, SaysThatHeadersAreTooLarge) {
+  Server server("127.0.0.1", 0);
+  server.start([](const Request&) { return Answering{.answer = answer}; });
+  const std::string much(size_t{70} << 10, 'x');
+  const Descriptor field = connected(server.port());
+  send_text(field, "GET / HTTP/1.1\r\nHost: localhost\r\nCookie: " + much + "\r\n\r\n");
+  const std::string refusal = read_until(field, "the 64 KiB allowed");
+  EXPECT_TRUE(refusal.starts_with("HTTP/1.1 431 ")) << refusal;
+  const Descriptor target = connected(server.port());
+  send_text(target, "GET /?" + much + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(read_until(target, "the 64 KiB allowed"), "");
+  const Descriptor many = connected(server.port());  // each of them is short
+  send_text(many, "GET / HTTP/1.1\r\nHost: localhost\r\n");
+  for (int i = 0; i < 700; ++i) send_text(many, "X-Field: " + std::string(100, 'x') + "\r\n");
+  EXPECT_NE(read_until(many, "the 64 KiB allowed"), "");
+}
+
 TEST(Server, EndsWhileSlowRequestsWaitForAThread) {
   std::promise<void> command;
   const std::shared_future<void> end = command.get_future().share();

@@ -65,7 +65,7 @@ Words new_sweep_words(const Json& body, const Setup& setup) {
   const std::filesystem::path root = std::filesystem::absolute(setup.roots.front()).lexically_normal();
   words.push_back("--output=" + record::default_name("sweep", root).string());
   add({"--", "train", as_argument(data)});
-  if (const std::string network = body.value("network", ""); !network.empty())
+  if (const std::string network = text_in(body, "network", ""); !network.empty())
     words.push_back("--network=" + network);
   add(training_options(body.value("training", Json::object()), setup));
   return words;

@@ -129,7 +129,7 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths) {
   json["command"] = table.spec.command;
   json["options"] = to_json(table.spec.options);
   std::error_code none;
-  json["has_report"] = fs::exists(paths.report(), none);
+  json["has_report"] = fs::is_regular_file(paths.report(), none);
   Json& parameters = json["parameters"] = Json::array();
   for (const sweep::Parameter& one : table.spec.space.parameters()) parameters.push_back(json_of(one));
   Json& rows = json["rows"] = Json::array();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 namespace lockstep::studio {
@@ -82,6 +83,14 @@ Points thin(std::span<const double> x, std::span<const float> y, const Window& w
     points.y.push_back(y[end - 1]);
   }
   return points;
+}
+
+double shortest_number(float value) {
+  std::array<char, 32> text{};
+  const auto written = std::to_chars(text.data(), text.data() + text.size(), value);
+  double number = value;
+  std::from_chars(text.data(), written.ptr, number);
+  return number;
 }
 
 std::vector<float> smoothed(std::span<const float> y, double weight) {

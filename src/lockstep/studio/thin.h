@@ -26,6 +26,9 @@ struct Window {
 ///   x  rising
 Points thin(std::span<const double> x, std::span<const float> y, const Window& window);
 
+/// The number with the fewest digits that this float32 can stand for, such as the 0.38125 that was logged.
+double shortest_number(float value);
+
 /// The moving average of TensorBoard: each value counts `weight` times as much as the next one, and the
 /// beginning is not drawn towards zero. Values that are not finite are left out of it. weight: [0, 1)
 std::vector<float> smoothed(std::span<const float> y, double weight);

@@ -79,5 +79,11 @@ TEST(Smoothed, BeginsAtTheFirstValueAndLeavesGapsOut) {
   EXPECT_FLOAT_EQ(smooth[3], 2);
 }
 
+TEST(Thin, ANumberHasTheDigitsThatWereLogged) {
+  for (const double logged : {0.38125, 0.1, 1e-30, -2.5, 0.0, 123456.0})
+    EXPECT_EQ(shortest_number(static_cast<float>(logged)), logged);
+  EXPECT_EQ(static_cast<float>(shortest_number(1.0F / 3)), 1.0F / 3);
+}
+
 }  // namespace
 }  // namespace lockstep::studio

@@ -69,7 +69,7 @@ std::string written_network(const Json& network, const std::string& name, const 
 
 Training read_training(const Json& body, const Setup& setup) {
   Training training;
-  training.data = body.value("data", "");
+  training.data = text_in(body, "data", "");
   if (training.data.empty())
     throw Error(ErrorCode::invalid_option, "no data folder is named",
                 "name a folder with a folder of images per class");
@@ -77,7 +77,7 @@ Training read_training(const Json& body, const Setup& setup) {
   if (training.network.is_object()) {
     if (const std::string name = built_in_name(training.network); !name.empty()) training.network = name;
   }
-  training.name = body.value("name", "");
+  training.name = text_in(body, "name", "");
   if (training.name.empty()) training.name = io::short_name(training.data);
   training.options = training_options(body.value("options", Json::object()), setup);
   return training;

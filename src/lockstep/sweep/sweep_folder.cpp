@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
@@ -19,7 +20,8 @@
 namespace lockstep::sweep {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // a line for each event of a trial
+constexpr int64_t kMostSpec = int64_t{16} << 20;
 
 std::string four_digits(int64_t number) {
   std::string text = std::to_string(number);
@@ -110,7 +112,7 @@ template <Described T>
 std::vector<T> read_lines(const std::filesystem::path& file) {
   std::error_code none;
   if (!std::filesystem::exists(file, none)) return {};
-  return parsed_lines<T>(read_file(file, kMostBytes), file);
+  return parsed_lines<T>(read_regular_file(file, kMostBytes), file);
 }
 
 // A writer that was killed, or a full disk, may have left an incomplete last line, which would spoil the
@@ -242,7 +244,8 @@ SweepSpec read_spec(const SweepPaths& paths) {
     throw Error(ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep",
                 "name the --output folder of lockstep sweep");
   try {
-    return spec_from_json(parse_json(read_file(paths.spec(), kMostBytes)), quote(paths.spec().string()));
+    return spec_from_json(parse_json(read_regular_file(paths.spec(), kMostSpec)),
+                          quote(paths.spec().string()));
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data, quote(paths.spec().string()) + " is damaged: " + error.what());
   }

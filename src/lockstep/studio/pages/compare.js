@@ -1,9 +1,9 @@
 // Several runs in the same charts, and what is different about them.
 import { Failure, get, post, refreshRuns, runs, throttled } from "./api.js";
 import { Chart, axisName, colorOf, swatch } from "./chart.js";
-import { count, duration, figure, percent } from "./format.js";
+import { count, duration, figure, listOf, percent } from "./format.js";
 import { Output } from "./output.js";
-import { State, openDialog, startCommand } from "./parts.js";
+import { Problem, State, openDialog, startCommand } from "./parts.js";
 
 const m = window.m;
 
@@ -27,7 +27,7 @@ export class ComparePage {
 
   oninit({ attrs }) {
     document.title = "Compare · Lockstep studio";
-    this.ids = attrs.ids.split(",").filter(Boolean);
+    this.ids = [...new Set(attrs.ids.split(",").filter(Boolean))];
     refreshRuns();
     this.load();
     this.timer = setInterval(() => this.load(), 8000);
@@ -42,7 +42,7 @@ export class ComparePage {
     const answers = await Promise.allSettled(this.ids.map((id) => get("/api/run", { id })));
     answers.forEach((answer, at) => { if (answer.status === "fulfilled") this.about.set(this.ids[at], answer.value); });
     const failed = answers.find((answer) => answer.status === "rejected");
-    this.error = this.about.size === 0 && failed ? failed.reason : null;
+    this.error = failed ? failed.reason : null;
     m.redraw();
     if (failed && !(failed.reason instanceof Failure)) throw failed.reason;
   }
@@ -124,8 +124,8 @@ export class ComparePage {
   }
 
   differences() {
-    const maps = this.ids.map((id) => new Map((this.about.get(id)?.plan?.lines || []).map((line) => [line[0], line[1]])));
-    if (maps.length < 2) return [];
+    if (this.ids.length < 2 || !this.ids.every((id) => this.about.has(id))) return [];
+    const maps = this.ids.map((id) => new Map(listOf(this.about.get(id).plan?.lines).filter(Array.isArray).map((line) => [line[0], line[1]])));
     const names = [...new Set(maps.flatMap((map) => [...map.keys()]))];
     return names.map((name) => [name, maps.map((map) => map.get(name) ?? "")]).filter(([, values]) => new Set(values).size > 1);
   }
@@ -133,7 +133,7 @@ export class ComparePage {
   view() {
     return m("div",
       m(".head", m("div", m("h1", "Compare"), m("p", `${this.ids.length} ${this.ids.length === 1 ? "run" : "runs"}`)), this.controls()),
-      this.error ? m(".problem", { role: "alert" }, this.error.message) : null,
+      this.error ? m(Problem, { error: this.error }) : null,
       m("div", this.number ? [m(Output, { key: this.number, number: this.number, isKept: true, answers: [0, 1] })] : []),
       this.curveChips(), this.charts(), this.about.size > 0 ? this.table() : null);
   }

@@ -5,7 +5,17 @@ const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }); //
 
 export function count(value) { return isNumber(value) ? grouped.format(Math.round(value)) : ""; }
 
-export function percent(value) { return isNumber(value) ? `${(value * 100).toFixed(value === 1 ? 0 : 2)} %` : ""; }
+// What should be a list; logs of other programs may have anything there.
+export function listOf(value) { return Array.isArray(value) ? value : []; }
+
+// With the digits that the reports have: where two are equally near, as for 38.125, toFixed takes the greater one, and
+// they have the even one.
+export function percent(value) {
+  if (!isNumber(value)) return "";
+  const hundred = value * 100;
+  const isBetween = Math.abs(hundred * 8) % 2 === 1;
+  return `${(isBetween ? Math.round(hundred * 50) / 50 : hundred).toFixed(2)} %`;
+}
 
 // The digits that matter.
 export function figure(value, digits = 4) {

@@ -81,10 +81,13 @@ function drawLine(context, points, place, isLog) {
   context.stroke();
 }
 
-function drawDots(context, points, place, isLog, radius) {
+// What marks a point is drawn whole where its middle is in the window, also at the edge of the plot.
+const isInside = (x, { from, to }) => x >= from && x <= to;
+
+function drawDots(context, points, place, plot, radius) {
   for (let i = 0; i < points.x.length; ++i) {
-    const y = height(points.y[i], isLog);
-    if (y === null) continue;
+    const y = height(points.y[i], plot.isLog);
+    if (y === null || !isInside(points.x[i], plot)) continue;
     const [px, py] = place(points.x[i], y);
     context.beginPath();
     context.arc(px, py, radius, 0, 7);
@@ -93,9 +96,9 @@ function drawDots(context, points, place, isLog, radius) {
 }
 
 // A cross at the top where a value is not finite.
-function drawGaps(context, points, place, top) {
+function drawGaps(context, points, place, plot, top) {
   for (let i = 0; i < points.x.length; ++i) {
-    if (points.y[i] !== null) continue;
+    if (points.y[i] !== null || !isInside(points.x[i], plot)) continue;
     const [px] = place(points.x[i], 0);
     context.beginPath();
     context.moveTo(px - 3, top); context.lineTo(px + 3, top + 6);
@@ -147,28 +150,34 @@ export function drawPlot(canvas, plot) {
     context.fillText(text, Math.max(half, Math.min(x, width - half)), box.top + box.height + 9);
   }
   context.save();
-  context.beginPath();
-  context.rect(box.left, box.top - 2, box.width, box.height + 4);
-  context.clip();
   context.lineJoin = "round";
+  const drawClipped = (points) => {
+    context.save();
+    context.beginPath();
+    context.rect(box.left, box.top - 2, box.width, box.height + 4);
+    context.clip();
+    drawLine(context, points, place, isLog);
+    context.restore();
+  };
   for (const line of plot.lines) {
     context.strokeStyle = context.fillStyle = line.color;
     context.setLineDash(line.dash || []);
     const isSmoothed = line.smooth && line.smooth.x.length > 0;
     context.globalAlpha = isSmoothed ? 0.32 : 1;
     context.lineWidth = isSmoothed ? 1.2 : 1.7;
-    drawLine(context, line.raw, place, isLog);
-    const inside = line.raw.x.filter((x) => x >= from && x <= to).length;
-    if (inside <= 40 && !isSmoothed) drawDots(context, line.raw, place, isLog, 2.6);
+    drawClipped(line.raw);
+    const inside = line.raw.x.filter((x) => isInside(x, plot)).length;
+    if (inside <= 40 && !isSmoothed) drawDots(context, line.raw, place, plot, 2.6);
     context.globalAlpha = 1;
     if (isSmoothed) {
       context.lineWidth = 2;
-      drawLine(context, line.smooth, place, isLog);
+      drawClipped(line.smooth);
+      if (inside === 1) drawDots(context, line.smooth, place, plot, 2.6); // a line of one point has no length
     }
     context.setLineDash([]);
     context.lineWidth = 1.5;
     context.strokeStyle = theme.bad;
-    drawGaps(context, line.raw, place, box.top);
+    drawGaps(context, line.raw, place, plot, box.top);
   }
   context.restore();
   if (plot.cursor !== null && plot.cursor >= from && plot.cursor <= to) {

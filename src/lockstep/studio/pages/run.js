@@ -2,7 +2,7 @@
 import { Failure, get, listen, post, program, refreshRuns, runs, throttled } from "./api.js";
 import { Chart, colorOf, swatch } from "./chart.js";
 import { Export } from "./exporting.js";
-import { bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
+import { bytes, count, duration, figure, lastPart, listOf, moment, percent } from "./format.js";
 import { Command, Facts, Problem, ProblemPage, Progress, State, Tile, openDialog, startCommand } from "./parts.js";
 import { LayerView } from "./layer.js";
 import { Output } from "./output.js";
@@ -195,13 +195,13 @@ export class RunPage {
 
   facts() {
     const { run, environment = {}, plan = {} } = this.about;
-    const lines = (plan.lines || []).map((line) => [line[0], line[1], line[2]]);
+    const lines = listOf(plan.lines).filter(Array.isArray).map((line) => [line[0], line[1], line[2]]);
     return [
       m("section.card", m("h2", "Run"), m(Facts, { rows: [
         ["Folder", run.folder], ["Network", run.network], ["Data", run.data], ["Started", moment(run.started)], ["Host", run.host],
         ["Size", bytes(run.bytes)], ["Workers", count(environment.workers)], ["Ranks", environment.ranks > 1 ? count(environment.ranks) : ""],
-        ["Cores", count(environment.cores)], ["Most memory", bytes(this.about.end?.peak_memory_bytes), "of the process of rank 0"], ["GPUs", (environment.gpus || []).join(", ")], ["Version", environment.version], ["Arithmetic", environment.build],
-      ] }), environment.arguments ? [m("h2.spaced", "Command"), m(Command, { words: environment.arguments.map((word, at) => (at === 0 ? lastPart(word) : word)) })] : null),
+        ["Cores", count(environment.cores)], ["Most memory", bytes(this.about.end?.peak_memory_bytes), "of the process of rank 0"], ["GPUs", listOf(environment.gpus).join(", ")], ["Version", environment.version], ["Arithmetic", environment.build],
+      ] }), listOf(environment.arguments).length > 0 ? [m("h2.spaced", "Command"), m(Command, { words: environment.arguments.map((word, at) => (at === 0 ? lastPart(String(word)) : String(word))) })] : null),
       lines.length === 0 ? null : m("section.card", m("h2", "Plan"), m(Facts, { rows: lines })),
     ];
   }
@@ -210,7 +210,7 @@ export class RunPage {
     const { failed, problem, state, hint, reason } = this.about;
     if (problem) return m(Problem, { error: { message: problem } });
     if (state === "failed" && failed) {
-      return m(Problem, { error: { message: failed.error, hint: [...(failed.context || []), failed.hint ? `Hint: ${failed.hint}` : ""].filter(Boolean).join("\n") } });
+      return m(Problem, { error: { message: failed.error, hint: [...listOf(failed.context), failed.hint ? `Hint: ${failed.hint}` : ""].filter(Boolean).join("\n") } });
     }
     return state === "failed" || state === "lost" ? m(Problem, { error: { message: reason || state, hint } }) : null;
   }

@@ -1,0 +1,14 @@
+// Files in folders that other people and programs write to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace lockstep {
+
+/// The whole file, as read_file() gives it. Throws corrupt_data also for anything else that has its name,
+/// such as a pipe or a link to a device, which may never end.
+std::string read_regular_file(const std::filesystem::path& path, int64_t most_bytes);
+
+}  // namespace lockstep
