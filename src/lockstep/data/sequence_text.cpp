@@ -1,10 +1,10 @@
 #include "lockstep/data/internal/sequence_text.h"
 
-#include <array>
 #include <cmath>
 #include <optional>
 
 #include "lockstep/base/text.h"
+#include "lockstep/data/internal/unicode.h"
 
 namespace lockstep::data {
 namespace {
@@ -28,14 +28,6 @@ std::optional<float> number_of(std::string_view word) {
 // The upper six bits of the halves of a character (RFC 2781).
 constexpr uint32_t kUpperHalf = 0xd800 >> 10, kLowerHalf = 0xdc00 >> 10;
 constexpr uint32_t kUnknownCharacter = 0xfffd;
-
-// RFC 3629.
-void append_character(std::string& text, uint32_t character) {
-  const int more = character < 0x80 ? 0 : character < 0x800 ? 1 : character < 0x10000 ? 2 : 3;
-  constexpr std::array<uint32_t, 4> kFirst{0, 0xc0, 0xe0, 0xf0};
-  text.push_back(static_cast<char>(kFirst[static_cast<size_t>(more)] | character >> (6 * more)));
-  for (int i = more - 1; i >= 0; --i) text.push_back(static_cast<char>(0x80 | (character >> (6 * i) & 0x3f)));
-}
 
 }  // namespace
 
