@@ -64,8 +64,8 @@ std::vector<float> transposed(const std::vector<float>& rows, int64_t channels) 
 }
 
 /// Parses one file's text; `channels` is the number of channels of earlier files, 0 before the first.
-Sequence read_csv(const std::string& text, const std::string& path, int64_t& channels) {
-  std::string_view rest = without_mark(text), line;
+Sequence read_csv(std::string_view text, const std::string& path, int64_t& channels) {
+  std::string_view rest = text, line;
   TextPlace place{path};
   std::vector<float> rows;
   while (next_line(rest, line, place)) {
@@ -207,7 +207,7 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
   std::vector<std::string> texts(files.size());
   for_each_index(static_cast<int64_t>(files.size()), store.parallel_reads(), [&](int64_t i) {
     const ClassFile& file = files[static_cast<size_t>(i)];
-    texts[static_cast<size_t>(i)] = store.read({file.path.native(), file.bytes}, kMostSequenceBytes);
+    texts[static_cast<size_t>(i)] = as_utf8(store.read({file.path.native(), file.bytes}, kMostSequenceBytes));
   });
   return texts;
 }

@@ -34,8 +34,8 @@ bool is_image_name(std::string_view name);
 /// The image is rotated as EXIF says (Pillow's ImageOps.exif_transpose); alpha and transparency are dropped
 /// (Pillow's convert("RGB")). Grey images have one channel; palettes become three.
 /// PNG: all depths and kinds; of 16 bits the upper 8 are used. JPEG: grey, YCbCr, RGB, CMYK and YCCK. BMP: 1
-/// to 32 bits, uncompressed. PPM, PGM: binary. TIFF: the first image, uncompressed or PackBits, LZW, Deflate,
-/// JPEG or fax, but not CIELAB. WebP: not animated.
+/// to 32 bits, uncompressed or RLE. PPM, PGM: binary or text, also PBM's. TIFF: the first image, uncompressed
+/// or PackBits, LZW, Deflate, JPEG or fax, but not CIELAB. WebP: not animated.
 /// Images of more than two million pixels wait for one another if decoding them at once would take more than
 /// a quarter of the memory. `sink` must therefore not decode another image. Throws DecodeError.
 void decode(std::string_view name, std::string_view file, const PixelSink& sink);
@@ -46,7 +46,9 @@ using ByteWindow = std::function<std::string_view(size_t offset, size_t count)>;
 /// The number of bytes that a window must be able to return in one call.
 constexpr size_t kMostWindow = 4096;
 
-/// The size that decode() would give, from a few kilobytes. Throws DecodeError and what the window throws.
+/// The size that decode() would give, from a few kilobytes; EXIF that a PNG has after its pixels is not
+/// looked for, so that height and width may then be the other way round. Throws DecodeError and what the
+/// window throws.
 ImageSize image_size_of(std::string_view name, const ByteWindow& bytes_at);
 
 /// Reads bytes of a file from `offset` and returns their number; fewer than requested only at the file's end.

@@ -1,7 +1,9 @@
 // Windows bitmaps: a file header of 14 bytes, a header of 12 or at least 40 bytes, a palette, and rows padded
-// to 4 bytes, the bottom row first.
+// to 4 bytes or in runs (RLE), the bottom row first.
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <vector>
 
 #include "lockstep/data/internal/formats.h"
 
@@ -9,12 +11,13 @@ namespace lockstep::data {
 namespace {
 
 constexpr size_t kFileHeader = 14;
-constexpr uint32_t kNotCompressed = 0, kMasks = 3, kMasksWithAlpha = 6;
+constexpr uint32_t kNotCompressed = 0, kRuns8 = 1, kRuns4 = 2, kMasks = 3, kMasksWithAlpha = 6;
 
 struct BmpHeader {
   ImageSize size;
   uint32_t bits = 0;
   bool lowest_first = true;
+  bool in_runs = false;
   size_t pixels_at = 0;
   std::array<uint32_t, 3> masks{};  // for red, green, blue, with 16 or 32 bits
   std::array<std::array<uint8_t, 3>, 256> palette{};
@@ -75,13 +78,21 @@ BmpHeader bmp_header(const ByteWindow& bytes_at) {
     if (bytes.size() < at + 12) ends_at("BMP", bytes.size());
     for (size_t c = 0; c < 3; ++c) header.masks[c] = little_endian(bytes.substr(at + 4 * c, 4));
     if (header_bytes == 40) after += compression == kMasks ? 12 : 16;
+  } else if (compression == kRuns8 || compression == kRuns4) {
+    if (header.bits != (compression == kRuns8 ? 8U : 4U))
+      throw DecodeError("BMP is damaged (runs of " + std::to_string(header.bits) + " bits per pixel)");
+    header.in_runs = true;
   } else if (compression != kNotCompressed) {
-    throw DecodeError("it is a compressed BMP, which is not supported");
+    throw DecodeError("it is a BMP with compression " + std::to_string(compression) +
+                      ", which is not supported; save it without compression, or as PNG");
   }
   if (header.bits <= 8) {
-    const size_t most = size_t{1} << header.bits;
-    read_palette(bytes, after, old ? 3 : 4, colours == 0 ? most : std::min<size_t>(colours, most), header);
+    const size_t most = size_t{1} << header.bits, entry_bytes = old ? 3 : 4;
+    const size_t count = colours == 0 ? most : std::min<size_t>(colours, most);
+    read_palette(bytes, after, entry_bytes, count, header);
+    after += count * entry_bytes;
   }
+  if (header.pixels_at == 0) header.pixels_at = after;  // some programs leave it out
   return header;
 }
 
@@ -112,12 +123,72 @@ void read_row(std::string_view row, const BmpHeader& header, uint8_t* to) {
   }
 }
 
+// Indices into the palette, as pairs of bytes: a count and what is repeated, or 0 and an order: the next row,
+// the end, a jump, or a count of indices that follow. With 4 bits a byte has two indices. Pixels that are
+// left out are of the first colour. Source: Microsoft, "Bitmap Compression".
+std::vector<uint8_t> read_runs(std::string_view file, const BmpHeader& header) {
+  constexpr uint8_t kNextRow = 0, kEnd = 1, kJump = 2;
+  const auto width = static_cast<size_t>(header.size.width), height = static_cast<size_t>(header.size.height);
+  std::vector<uint8_t> indices(width * height);
+  size_t at = header.pixels_at, x = 0, y = 0;
+  const auto byte_at = [&](size_t place) {
+    if (place >= file.size()) ends_at("BMP", file.size());
+    return static_cast<uint8_t>(file[place]);
+  };
+  const auto put = [&](size_t place, bool upper) {
+    const uint8_t byte = byte_at(place);
+    const uint8_t index = header.bits == 8 ? byte : upper ? byte >> 4 : byte & 15;
+    if (x < width) indices[y * width + x] = index;
+    ++x;
+  };
+  while (y < height) {
+    const uint8_t count = byte_at(at), order = byte_at(at + 1);
+    at += 2;
+    if (count > 0) {
+      for (size_t i = 0; i < count; ++i) put(at - 1, i % 2 == 0);
+    } else if (order == kNextRow) {
+      x = 0;
+      ++y;
+    } else if (order == kEnd) {
+      break;
+    } else if (order == kJump) {
+      x += byte_at(at);
+      y += byte_at(at + 1);
+      at += 2;
+    } else {
+      for (size_t i = 0; i < order; ++i) put(at + i * header.bits / 8, i % 2 == 0);
+      const size_t bytes = (order * header.bits + 7U) / 8;
+      at += bytes + bytes % 2;
+    }
+  }
+  return indices;
+}
+
+// A damaged file of few bytes may not promise more.
+constexpr int64_t kMostPixelsPerByte = 1024;
+
+void decode_runs(std::string_view file, const BmpHeader& header, const PixelSink& sink) {
+  if (header.size.height * header.size.width / kMostPixelsPerByte > static_cast<int64_t>(file.size()))
+    ends_at("BMP", file.size());
+  const std::vector<uint8_t> indices = read_runs(file, header);
+  const auto width = static_cast<size_t>(header.size.width), height = static_cast<size_t>(header.size.height),
+             channels = static_cast<size_t>(header.size.channels);
+  const std::span<uint8_t> pixels = scratch(static_cast<size_t>(header.size.bytes()));
+  for (size_t y = 0; y < height; ++y) {
+    uint8_t* to = pixels.data() + (header.lowest_first ? height - 1 - y : y) * width * channels;
+    for (size_t x = 0; x < width; ++x, to += channels)
+      std::copy_n(header.palette[indices[y * width + x]].begin(), channels, to);
+  }
+  give(interleaved(pixels.data(), header.size, header.size.channels), sink);
+}
+
 }  // namespace
 
 ImageSize bmp_size(const ByteWindow& bytes_at) { return bmp_header(bytes_at).size; }
 
 void decode_bmp(std::string_view file, const PixelSink& sink) {
   const BmpHeader header = bmp_header(window_of(file));
+  if (header.in_runs) return decode_runs(file, header, sink);
   const auto row_bytes = static_cast<size_t>((header.size.width * header.bits + 31) / 32 * 4);
   const auto height = static_cast<size_t>(header.size.height);
   // Some programs omit the padding of the last row.

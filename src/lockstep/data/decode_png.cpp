@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <spng.h>
 
@@ -14,7 +15,8 @@
 namespace lockstep::data {
 namespace {
 
-constexpr size_t kPngHeaderBytes = 33;
+constexpr size_t kSignatureBytes = 8;
+constexpr size_t kPngHeaderBytes = 33;  // with the signature
 // Colour profiles and texts are skipped.
 constexpr size_t kMostChunkBytes = size_t{16} << 20;
 
@@ -93,11 +95,10 @@ struct PngHeader {
   int64_t bits_per_sample = 0;
   int64_t samples = 0;  // per stored pixel
   bool palette = false;
-  int64_t orientation = 1;
 };
 
-// EXIF is a separate chunk; only the chunks before the pixels are searched.
-int64_t png_orientation(const ByteWindow& bytes_at) {
+// Of the chunks before the pixels, of which no more are searched than a size is worth.
+int64_t orientation_before_pixels(const ByteWindow& bytes_at) {
   constexpr int kMostChunks = 256;
   size_t offset = kPngHeaderBytes;
   for (int i = 0; i < kMostChunks; ++i) {
@@ -107,6 +108,44 @@ int64_t png_orientation(const ByteWindow& bytes_at) {
     offset += 12 + size_t{big_endian(chunk.substr(0, 4))};
   }
   return 1;
+}
+
+/// Calls use(kind, chunk) with each chunk of a whole file.
+template <class Use>
+void for_each_chunk(std::string_view file, const Use& use) {
+  for (size_t at = kSignatureBytes; at + 8 <= file.size();) {
+    const size_t bytes = 12 + size_t{big_endian(file.substr(at, 4))};
+    use(file.substr(at + 4, 4), file.substr(at, bytes));
+    at += bytes;
+  }
+}
+
+// Some programs add EXIF after the pixels.
+int64_t orientation_in(std::string_view file) {
+  std::optional<int64_t> orientation;
+  for_each_chunk(file, [&](std::string_view kind, std::string_view chunk) {
+    if (kind == "eXIf" && !orientation) orientation = exif_orientation(window_of(chunk.substr(8)));
+  });
+  return orientation.value_or(1);
+}
+
+bool is_needed(std::string_view kind) {
+  constexpr std::array<std::string_view, 5> kNeeded{"IHDR", "PLTE", "tRNS", "IDAT", "IEND"};
+  return std::ranges::find(kNeeded, kind) != kNeeded.end();
+}
+
+// The file without texts and the like if it has more of them than libspng reads; else empty. libspng's own
+// option for their number cannot raise it.
+std::string without_many_extras(std::string_view file) {
+  constexpr int kMostExtras = 900;
+  int extras = 0;
+  for_each_chunk(file, [&](std::string_view kind, std::string_view) { extras += is_needed(kind) ? 0 : 1; });
+  if (extras <= kMostExtras) return "";
+  std::string needed(file.substr(0, kSignatureBytes));
+  for_each_chunk(file, [&](std::string_view kind, std::string_view chunk) {
+    if (is_needed(kind)) needed += chunk;
+  });
+  return needed;
 }
 
 PngHeader png_header(const ByteWindow& bytes_at) {
@@ -123,7 +162,6 @@ PngHeader png_header(const ByteWindow& bytes_at) {
   header.samples = palette ? 1 : header.size.channels + (alpha ? 1 : 0);
   header.palette = palette;
   check_size(header.size);
-  header.orientation = png_orientation(bytes_at);
   return header;
 }
 
@@ -131,7 +169,7 @@ PngHeader png_header(const ByteWindow& bytes_at) {
 
 ImageSize png_size(const ByteWindow& bytes_at) {
   const PngHeader header = png_header(bytes_at);
-  return oriented(header.size, header.orientation);
+  return oriented(header.size, orientation_before_pixels(bytes_at));
 }
 
 void decode_png(std::string_view file, const PixelSink& sink) {
@@ -140,6 +178,9 @@ void decode_png(std::string_view file, const PixelSink& sink) {
   const int64_t pixel_bits = header.bits_per_sample * header.samples;
   if (pixels / 8 * pixel_bits > kMostInflation * static_cast<int64_t>(file.size())) check(SPNG_EOF, file);
 
+  const int64_t orientation = orientation_in(file);
+  const std::string needed = without_many_extras(file);
+  const std::string_view used = needed.empty() ? file : needed;
   pieces().begin();
   spng_alloc functions = piece_functions();
   const Context context(spng_ctx_new2(&functions, 0));
@@ -149,13 +190,13 @@ void decode_png(std::string_view file, const PixelSink& sink) {
         file);
   check(spng_set_chunk_limits(context.get(), kMostChunkBytes, 2 * kMostChunkBytes), file);
   check(spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_DISCARD), file);
-  check(spng_set_png_buffer(context.get(), file.data(), file.size()), file);
+  check(spng_set_png_buffer(context.get(), used.data(), used.size()), file);
 
   // Samples of whole bytes are stored as they are, with the upper byte of 16 bits first.
   const int format = header.palette ? SPNG_FMT_RGB8 : header.bits_per_sample < 8 ? SPNG_FMT_G8 : SPNG_FMT_RAW;
   size_t bytes = 0;
   check(spng_decoded_image_size(context.get(), format, &bytes), file);
-  if (header.size.channels == 1 && bytes == static_cast<size_t>(pixels) && header.orientation == 1) {
+  if (header.size.channels == 1 && bytes == static_cast<size_t>(pixels) && orientation == 1) {
     check(spng_decode_image(context.get(), sink(header.size).data(), bytes, format, 0), file);
     return;
   }
@@ -163,7 +204,7 @@ void decode_png(std::string_view file, const PixelSink& sink) {
   check(spng_decode_image(context.get(), samples.data(), bytes, format, 0), file);
   const int64_t sample_bytes = header.palette ? 1 : std::max<int64_t>(header.bits_per_sample / 8, 1);
   give(oriented(interleaved(samples.data(), header.size, static_cast<int64_t>(bytes) / pixels, sample_bytes),
-                header.orientation),
+                orientation),
        sink);
 }
 

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/seed.h"
@@ -53,6 +54,45 @@ TEST(Png, EveryKindGivesTheSameImage) {
                 [](int x, int y, int) { return ((x + y) & 1) * 255; });
   expect_levels(decoded("a.png", bytes_of(test::kGrey2)), 1,
                 [](int x, int y, int) { return ((x + y) & 3) * 85; });
+}
+
+std::string png_chunk(const std::string& kind, const std::string& content) {
+  const auto big = [](uint32_t value) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(value >> shift));
+    return bytes;
+  };
+  const std::string summed = kind + content;
+  const auto sum = crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()));
+  return big(static_cast<uint32_t>(content.size())) + summed + big(static_cast<uint32_t>(sum));
+}
+
+// As exiftool writes it.
+TEST(Png, ExifCountsAfterThePixelsToo) {
+  const std::string png = bytes_of(test::kGrey8);
+  const std::string exif =
+      png_chunk("eXIf", bytes_of("4d4d002a00000008000101120003000000010006000000000000"));
+  std::string after = png, before = png;
+  after.insert(png.size() - 12, exif);
+  before.insert(33, exif);
+  const Image image = decoded("a.png", after);
+  EXPECT_EQ(image.height, 5);
+  EXPECT_EQ(image.width, 3);
+  EXPECT_EQ(image.pixels[0], level(0, 2)) << "the lower left corner is turned to the top";
+  EXPECT_EQ(image.pixels, decoded("a.png", before).pixels);
+}
+
+TEST(Png, MayHaveAnyNumberOfTexts) {
+  std::string texts;
+  for (int i = 0; i < 1200; ++i)
+    texts += png_chunk("tEXt", "note" + std::string(1, '\0') + std::to_string(i));
+  for (const std::string_view kind : {test::kGrey8, test::kPalette8}) {
+    const std::string png = bytes_of(kind);
+    std::string noted = png;
+    noted.insert(33, texts);
+    EXPECT_EQ(decoded("a.png", noted).pixels, decoded("a.png", png).pixels);
+    EXPECT_EQ(failure("a.png", noted.substr(0, 100)), "PNG ends at byte 100");
+  }
 }
 
 void expect_corners(const Image& image, const std::vector<std::array<int, 3>>& corners, int tolerance) {

@@ -150,9 +150,11 @@ TiffHeader header_of(TIFF* tiff) {
   // libtiff converts it without adapting its white, so that white comes out yellow.
   if (header.kind == PHOTOMETRIC_CIELAB)
     throw DecodeError("it is a TIFF with CIELAB colours, which are not supported; save it as RGB");
-  if (header.floating || header.bits > 16)
+  constexpr std::array<uint16_t, 5> kBits{1, 2, 4, 8, 16};
+  if (header.floating || std::ranges::find(kBits, header.bits) == kBits.end())
     throw DecodeError("it is a TIFF with " + std::to_string(header.bits) + " bits per sample" +
-                      (header.floating ? " (signed or floating point)" : "") + ", which is not supported");
+                      (header.floating ? " (signed or floating point)" : "") +
+                      ", which is not supported; convert it to unsigned integers of 8 or 16 bits");
   return header;
 }
 

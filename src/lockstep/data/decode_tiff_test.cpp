@@ -1,3 +1,5 @@
+#include <array>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,6 +139,19 @@ TEST(Tiff, UndefinedSamplesAreNumbersAndCielabIsRefused) {
             "it is a TIFF with CIELAB colours, which are not supported; save it as RGB");
   EXPECT_EQ(failure("a.tif", grey.file().substr(0, 8)),
             "TIFF is damaged (Can not read TIFF directory count)");
+}
+
+TEST(Tiff, OtherSamplesAreRefusedWithAHint) {
+  const std::string hint = ", which is not supported; convert it to unsigned integers of 8 or 16 bits";
+  for (const uint16_t bits : std::array<uint16_t, 3>{10, 12, 14}) {
+    const Tiff grey{.width = 8, .height = 3, .samples = 1, .bits = bits, .block_height = 3, .kind = 1};
+    EXPECT_EQ(failure("a.tif", grey.file()),
+              "it is a TIFF with " + std::to_string(bits) + " bits per sample" + hint);
+  }
+  const Tiff floats{
+      .width = 8, .height = 3, .samples = 1, .bits = 32, .block_height = 3, .kind = 1, .format = 3};
+  EXPECT_EQ(failure("a.tif", floats.file()),
+            "it is a TIFF with 32 bits per sample (signed or floating point)" + hint);
 }
 
 // What a file says of itself decides what reading it takes, and threads wait for one another by that.

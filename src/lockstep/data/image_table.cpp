@@ -1,5 +1,6 @@
 // A CSV table of images: a line has an image's file name and its class. Names are relative to the table's
-// folder, or are those of files that lie somewhere below it.
+// folder, or are those of files that lie somewhere below it. In tables without any endings (.jpg), they are
+// those of images without their endings.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -64,13 +65,18 @@ std::string listed(const Cells& cells) {
   return join(quoted, ", ");
 }
 
-/// The column with the classes: that of such a name, or the only one beside the images. None: not known.
-std::optional<size_t> class_column(const Cells& names, size_t image, size_t columns) {
+std::optional<size_t> named_class_column(const Cells& names, std::optional<size_t> image) {
   constexpr std::array<std::string_view, 7> kNames{"label",      "labels",   "class", "classes",
                                                    "class_name", "category", "target"};
   for (size_t i = 0; i < names.size(); ++i) {
     if (i != image && std::ranges::find(kNames, lower(names[i])) != kNames.end()) return i;
   }
+  return std::nullopt;
+}
+
+/// The column with the classes: that of such a name, or the only one beside the images. None: not known.
+std::optional<size_t> class_column(const Cells& names, size_t image, size_t columns) {
+  if (const auto named = named_class_column(names, image)) return named;
   return columns == 2 ? std::optional<size_t>(1 - image) : std::nullopt;
 }
 
@@ -81,10 +87,87 @@ std::string path_of(std::string cell) {
   return cell;
 }
 
+std::string_view without_ending(std::string_view path) { return path.substr(0, path.rfind('.')); }
+
+enum class Endings { written, left_out };
+
+/// The images of a folder by their paths, and by their file names where these differ.
+class ImagesByName {
+ public:
+  ImagesByName(const Files& files, Endings endings) {
+    const auto add = [](auto& places, std::string_view key, const Files::Name& name) {
+      const auto [at, is_new] = places.emplace(key, &name);
+      if (!is_new) at->second = nullptr;
+    };
+    for (const Files::Name& name : files.names()) {
+      std::string_view path = files.path(name);
+      if (name.kind != io::Listed::Kind::file || !is_image_name(path)) continue;
+      if (endings == Endings::left_out) path = without_ending(path);
+      add(by_path_, path, name);
+      add(by_file_name_, path.substr(path.rfind('/') + 1), name);
+    }
+  }
+
+  bool has(std::string_view image) const { return by_path_.contains(image) || by_file_name_.contains(image); }
+  /// Null: there is none, or there are several of this name.
+  const Files::Name* find(std::string_view image) const {
+    if (const auto at = by_path_.find(image); at != by_path_.end()) return at->second;
+    const auto at = by_file_name_.find(image);
+    return at == by_file_name_.end() ? nullptr : at->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, const Files::Name*> by_path_, by_file_name_;
+};
+
+/// The column with the names of images without endings.
+struct IdColumn {
+  size_t column = 0;
+  bool is_after_names = false;  // whether the first line has the columns' names
+};
+
+bool has_numbers_only(const Cells& cells) {
+  return std::ranges::all_of(cells, [](const std::string& cell) {
+    return cell.empty() || cell == "?" || parse_number<double>(without_plus(cell));
+  });
+}
+
+/// The first column with a cell that is_image(cell) accepts. None if one of the first two lines, or one
+/// before that cell, has an image's file name. Numbers may be a sequence, so that a column beside them must
+/// be named as that of the classes.
+template <class IsImage>
+std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image) {
+  Cells first;
+  std::optional<size_t> class_names;
+  std::optional<IdColumn> found;
+  TextPlace place;
+  char separator = 0;
+  for (std::string_view line; next_line(text, line, place);) {
+    if (line.empty()) continue;
+    if (separator == 0) separator = separator_of(line);
+    const Cells cells = cells_of(line, separator);
+    if (image_column(cells)) return std::nullopt;
+    if (found) return found;
+    const bool is_first = first.empty();
+    if (is_first) {
+      first = cells;
+      class_names = named_class_column(cells, std::nullopt);
+      if (class_names) continue;
+    }
+    if (!class_names && has_numbers_only(cells)) continue;
+    for (size_t i = 0; i < std::min(cells.size(), first.size()) && !found; ++i) {
+      if (i != class_names && is_image(path_of(cells[i]))) found = IdColumn{i, !is_first};
+    }
+    if (found && !is_first) return found;
+  }
+  return found;
+}
+
 class TableReader {
  public:
-  TableReader(std::string_view text, std::string path, bool unlabelled)
-      : rest_(without_mark(text)), place_{std::move(path)}, unlabelled_(unlabelled) {}
+  /// ids: none if the images' names have endings.
+  TableReader(std::string_view text, std::string path, std::optional<IdColumn> ids, bool unlabelled)
+      : rest_(text), place_{std::move(path)}, ids_(ids), unlabelled_(unlabelled) {}
 
   /// Throws corrupt_data with the line.
   std::vector<TableLine> read() {
@@ -97,7 +180,7 @@ class TableReader {
       check_count(cells);
       if (image_) {
         lines.push_back(line_of(std::move(cells)));
-      } else if (const auto image = image_column(cells)) {
+      } else if (const auto image = column_of_image(cells, names)) {
         find_columns(names, *image);
         lines.push_back(line_of(std::move(cells)));
       } else if (names.empty()) {
@@ -110,6 +193,11 @@ class TableReader {
   }
 
  private:
+  std::optional<size_t> column_of_image(const Cells& cells, const Cells& names) const {
+    if (!ids_) return image_column(cells);
+    return ids_->is_after_names && names.empty() ? std::nullopt : std::optional(ids_->column);
+  }
+
   void check_count(const Cells& cells) {
     if (columns_ == 0) columns_ = cells.size();
     if (cells.size() == columns_) return;
@@ -143,38 +231,11 @@ class TableReader {
 
   std::string_view rest_;
   TextPlace place_;
+  const std::optional<IdColumn> ids_;
   const bool unlabelled_;
   char separator_ = 0;
   size_t columns_ = 0;
   std::optional<size_t> image_, class_;
-};
-
-/// The images of a folder by their paths, and by their file names where these differ.
-class ImagesByName {
- public:
-  explicit ImagesByName(const Files& files) {
-    for (const Files::Name& name : files.names()) {
-      const std::string_view path = files.path(name);
-      if (name.kind != io::Listed::Kind::file || !is_image_name(path)) continue;
-      by_path_.emplace(path, &name);
-      const auto [at, is_new] = by_file_name_.emplace(path.substr(path.rfind('/') + 1), &name);
-      if (!is_new) at->second = nullptr;
-    }
-  }
-
-  /// Null: there is none, or there are several of this file name.
-  const Files::Name* find(std::string_view image) const {
-    if (const auto at = by_path_.find(image); at != by_path_.end()) return at->second;
-    const auto at = by_file_name_.find(image);
-    return at == by_file_name_.end() ? nullptr : at->second;
-  }
-  bool has_several(std::string_view image) const {
-    const auto at = by_file_name_.find(image);
-    return at != by_file_name_.end() && at->second == nullptr;
-  }
-
- private:
-  std::unordered_map<std::string_view, const Files::Name*> by_path_, by_file_name_;
 };
 
 struct Found {
@@ -183,17 +244,17 @@ struct Found {
 };
 
 /// Throws corrupt_data if two lines give an image two classes.
-Found find_images(const std::string& table, const std::vector<TableLine>& lines, const Files& folder) {
-  const ImagesByName by_name(folder);
+Found find_images(const std::string& table, const std::vector<TableLine>& lines, const Files& folder,
+                  const ImagesByName& by_name) {
   std::unordered_map<const Files::Name*, const TableLine*> taken;
   Found found;
   for (const TableLine& line : lines) {
     const Files::Name* image = by_name.find(line.image);
     if (image == nullptr) {
       found.missing.push_back(
-          {folder.shown(line.image), "line " + std::to_string(line.number) + " names it, but " +
-                                         (by_name.has_several(line.image) ? "several folders have such a file"
-                                                                          : "there is no such image")});
+          {folder.shown(line.image),
+           "line " + std::to_string(line.number) + " names it, but " +
+               (by_name.has(line.image) ? "several images have this name" : "there is no such image")});
       continue;
     }
     const auto [at, is_new] = taken.emplace(image, &line);
@@ -213,31 +274,38 @@ std::string head_of(const Files& files) {
   std::string head(kHeadBytes, '\0');
   const Files::Name& table = files.names().front();
   head.resize(files.store()->read_at({files.path(table), table.bytes}, 0, head));
-  return head;
+  return as_utf8(std::move(head));
 }
 
 }  // namespace
 
-// Sequences have numbers only, and perhaps names in the first line.
+// Sequences have numbers only, and perhaps names in the first line. The folder is listed only for a table
+// that may have images without their endings.
 bool fits_image_table(const Files& files) {
   if (!files.one_file() || !is_csv_name(files.path(files.names().front()))) return false;
   const std::string head = head_of(files);
-  std::string_view rest = without_mark(head), line;
+  std::string_view rest = head, line;
   TextPlace place;
   for (int lines = 0; lines < 2 && next_line(rest, line, place);) {
     if (line.empty()) continue;
     if (image_column(cells_of(line, separator_of(line)))) return true;
     ++lines;
   }
-  return false;
+  if (!id_column(head, [](std::string_view) { return true; })) return false;
+  const Files folder = files.folder_of_file();
+  const ImagesByName images(folder, Endings::left_out);
+  return id_column(head, [&](std::string_view cell) { return images.has(cell); }).has_value();
 }
 
 Source open_image_table(Files files, const SourceOptions& options) {
   const std::string& table = files.root();
-  const std::string text = files.read(files.path(files.names().front()), kMostTableBytes);
-  const std::vector<TableLine> lines = TableReader(text, table, options.unlabelled).read();
+  const std::string text = as_utf8(files.read(files.path(files.names().front()), kMostTableBytes));
   Files folder = files.folder_of_file();
-  Found found = find_images(table, lines, folder);
+  ImagesByName images(folder, Endings::left_out);
+  const auto ids = id_column(text, [&](std::string_view cell) { return images.has(cell); });
+  if (!ids) images = ImagesByName(folder, Endings::written);
+  const std::vector<TableLine> lines = TableReader(text, table, ids, options.unlabelled).read();
+  Found found = find_images(table, lines, folder, images);
   if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
     refuse_files(table, found.missing,
                  found.missing.size() == 1 ? "the name of 1 image that cannot be found"

@@ -68,7 +68,58 @@ TEST_F(ImageTable, IsReadAsOtherProgramsWriteIt) {
 TEST_F(ImageTable, MayHaveTheFileNamesAlone) {
   EXPECT_THAT(read("file,label\n2.png,dog\n3.png,cat\n"), ElementsAre("b/3.png=cat", "a/2.png=dog"));
   EXPECT_THAT(failure("file,label\n1.png,dog\n3.png,cat\n"),
-              HasSubstr("/1.png\": line 2 names it, but several folders have such a file"));
+              HasSubstr("/1.png\": line 2 names it, but several images have this name"));
+}
+
+// As in tables of Kaggle.
+TEST_F(ImageTable, MayHaveNamesWithoutEndings) {
+  const auto expected = ElementsAre("b/3.png=cat", "a/2.png=dog");
+  EXPECT_THAT(read("id,label\n2,dog\n3,cat\n"), expected);
+  EXPECT_THAT(read("breed,id\r\ndog,a/2\r\ncat,b\\3\r\n"), expected);
+  EXPECT_THAT(read("2,dog\n3,cat\n"), expected) << "no line with names";
+  EXPECT_THAT(read("id,label\n2,0\n3,1\n"), ElementsAre("a/2.png=0", "b/3.png=1"));
+  EXPECT_THAT(read("id,label\n2,dog\n", {.classes = {"cat", "dog"}}), ElementsAre("a/2.png=dog"));
+  folder_.write("a/x-ray.v2.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(read("id,label\nx-ray.v2,dog\n3,cat\n"), ElementsAre("b/3.png=cat", "a/x-ray.v2.png=dog"));
+}
+
+TEST_F(ImageTable, AnImageMayBeNamedAsAColumn) {
+  folder_.write("a/file.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(read("file,breed\n2.png,dog\n3.png,cat\n"), ElementsAre("b/3.png=cat", "a/2.png=dog"));
+}
+
+TEST_F(ImageTable, ANameWithoutEndingIsThatOfOneImage) {
+  EXPECT_THAT(failure("id,label\n1,dog\n3,cat\n"),
+              AllOf(HasSubstr("the name of 1 image that cannot be found"),
+                    HasSubstr("/1\": line 2 names it, but several images have this name")));
+  folder_.write("b/3.jpg", test::bytes_of(test::kJpegColour));
+  EXPECT_THAT(failure("id,label\na/2,dog\nb/3,cat\n"),
+              HasSubstr("/b/3\": line 3 names it, but several images have this name"));
+  const std::string missing = "id,label\nx,dog\na/1,cat\na/2,dog\n";
+  EXPECT_THAT(failure(missing), HasSubstr("/x\": line 2 names it, but there is no such image"));
+  const Source source = open_source(write(missing), {.on_bad_sample = OnBadSample::skip});
+  EXPECT_THAT(listed(source.dataset), ElementsAre("a/1.png=cat", "a/2.png=dog"));
+}
+
+// Numbers alone are a sequence, also beside images with numbers as names.
+TEST_F(ImageTable, IsNoSequence) {
+  EXPECT_THAT(failure("x,y\n1,2\n2,3\n"), HasSubstr("is one CSV file, which is one sequence"));
+  EXPECT_EQ(open_source(write("1,2\n2,3\n"), {.classes = {"cat", "dog"}, .unlabelled = true}).kind,
+            "sequence folder");
+}
+
+// As Windows' programs save "Unicode text".
+TEST_F(ImageTable, MayBeInUtf16) {
+  const std::string text = "file,label\r\na/2.png,dog\r\nb/3.png,caf\xe9\r\n";  // in Latin-1
+  std::string little = "\xff\xfe", big = "\xfe\xff";
+  for (const char c : text) {
+    little += {c, '\0'};
+    big += {'\0', c};
+  }
+  const auto expected = ElementsAre("b/3.png=caf\u00e9", "a/2.png=dog");
+  EXPECT_THAT(read(little), expected);
+  EXPECT_THAT(read(big), expected);
+  EXPECT_THAT(read(little + "\n"), expected) << "half a character at the end is left out";
 }
 
 TEST_F(ImageTable, ALineMayComeTwiceButNotWithTwoClasses) {
@@ -100,7 +151,7 @@ TEST_F(ImageTable, SaysWhatIsWrong) {
   EXPECT_THAT(failure("file,label\na/1.png,cat\na/2.png,\n"), HasSubstr("the class of \"a/2.png\" is empty"));
   EXPECT_THAT(failure("file,label\na/1.png,cat\na/2.png,cat\n"),
               AllOf(HasSubstr("only one class"), HasSubstr("the column with the classes")));
-  EXPECT_THAT(failure("id,label\n1,cat\n2,dog\n"), HasSubstr("a table of images needs their file names"));
+  EXPECT_THAT(failure("id,label\n7,cat\n8,dog\n"), HasSubstr("a table of images needs their file names"));
 }
 
 TEST_F(ImageTable, IsMatchedToTheClassesOfTheTrainingData) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lockstep/base/text.h"
+#include "lockstep/data/internal/unicode.h"
 
 namespace lockstep::data {
 namespace {
@@ -23,6 +24,10 @@ std::optional<float> number_of(std::string_view word) {
   const auto wide = parse_number<double>(word);
   return wide && std::abs(*wide) < 1 ? std::optional(static_cast<float>(*wide)) : std::nullopt;
 }
+
+// The upper six bits of the halves of a character (RFC 2781).
+constexpr uint32_t kUpperHalf = 0xd800 >> 10, kLowerHalf = 0xdc00 >> 10;
+constexpr uint32_t kUnknownCharacter = 0xfffd;
 
 }  // namespace
 
@@ -49,9 +54,26 @@ bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place)
   return true;
 }
 
-std::string_view without_mark(std::string_view text) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+std::string as_utf8(std::string text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf", kLittleEndian = "\xff\xfe", kBigEndian = "\xfe\xff";
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+  const bool little = text.starts_with(kLittleEndian);
+  if (!little && !text.starts_with(kBigEndian)) return text;
+  const auto unit_at = [&](size_t at) {
+    const auto first = static_cast<uint8_t>(text[at]), second = static_cast<uint8_t>(text[at + 1]);
+    return static_cast<uint32_t>(little ? second << 8 | first : first << 8 | second);
+  };
+  std::string converted;
+  for (size_t at = 2; at + 2 <= text.size(); at += 2) {
+    uint32_t character = unit_at(at);
+    const uint32_t next = at + 4 <= text.size() ? unit_at(at + 2) : 0;
+    if (character >> 10 == kUpperHalf && next >> 10 == kLowerHalf) {
+      character = 0x10000 + ((character & 0x3ff) << 10 | (next & 0x3ff));
+      at += 2;
+    }
+    append_character(converted, character >> 11 == kUpperHalf >> 1 ? kUnknownCharacter : character);
+  }
+  return converted;
 }
 
 std::string_view next_cell(std::optional<std::string_view>& rest) {

@@ -197,6 +197,15 @@ TEST(CsvFolder, MayBeginWithAMarkAndHaveQuotes) {
   EXPECT_THAT(read(dataset, 1, 1), ElementsAre(5, 6)) << "the first line is no line of names";
 }
 
+TEST(CsvFolder, MayBeInUtf16) {
+  const TemporaryFolder folder;
+  std::string text = "\xff\xfe";
+  for (const char c : std::string("x,y\r\n1,2\r\n3,4\r\n")) text += {c, '\0'};
+  folder.write("a/1.csv", text);
+  folder.write("b/2.csv", "5,6\n");
+  EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4));
+}
+
 TEST(CsvFolder, NamesOfChannelsMayBeginAsNumbersDo) {
   const TemporaryFolder folder;
   for (const char* names : {"infrared,nanotesla", "2theta,1_x"}) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <unordered_set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/data/internal/unicode.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
@@ -65,6 +67,20 @@ std::optional<std::string> folder_with_binaries(const Files& files) {
   return folder;
 }
 
+// Two names that look the same are one class to whoever gave them. Where classes are matched, they are one.
+void check_forms(const std::vector<std::string>& names, const std::string& path,
+                 const SourceOptions& options) {
+  if (!options.classes.empty()) return;
+  std::unordered_set<std::string> forms;
+  for (const std::string& name : names) {
+    if (forms.insert(decomposed(name)).second) continue;
+    throw Error(ErrorCode::invalid_option,
+                "\"" + path + "\" has two classes that are both shown as \"" + name +
+                    "\": in one name a letter with an accent is one character, in the other two, as on macOS",
+                "give both the same name, for folders with: convmv -f utf8 -t utf8 --nfc -r --notest FOLDER");
+  }
+}
+
 }  // namespace
 
 std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path,
@@ -72,7 +88,8 @@ std::vector<int64_t> match_classes(const std::vector<std::string>& found, const 
   const std::vector<std::string>& wanted = options.classes.empty() ? found : options.classes;
   std::vector<int64_t> places;
   for (const std::string& name : found) {
-    const auto at = std::find(wanted.begin(), wanted.end(), name);
+    auto at = std::find(wanted.begin(), wanted.end(), name);
+    if (at == wanted.end()) at = std::ranges::find(wanted, decomposed(name), decomposed);
     if (at == wanted.end() && !options.unlabelled) {
       const std::string near = nearest(name, wanted);
       throw Error(ErrorCode::invalid_option,
@@ -108,7 +125,7 @@ void check_class_names(const std::vector<std::string>& names, const std::string&
                        const SourceOptions& options) {
   if (options.unlabelled && !options.classes.empty()) return;
   const auto bad = std::find_if_not(names.begin(), names.end(), is_utf8);
-  if (bad == names.end()) return;
+  if (bad == names.end()) return check_forms(names, path, options);
   throw Error(ErrorCode::invalid_option,
               "\"" + path + "\" has a class \"" + *bad +
                   "\" with a name that is not UTF-8, but class names must be UTF-8",

@@ -31,8 +31,8 @@ class TsReader {
  public:
   TsReader(const Files& files, const SourceOptions& options)
       : kind_(files.described("sequence file")),
-        text_(files.read(files.path(files.names().front()), kMostSequenceBytes)),
-        rest_(without_mark(text_)),
+        text_(as_utf8(files.read(files.path(files.names().front()), kMostSequenceBytes))),
+        rest_(text_),
         place_{files.root()},
         options_(options) {}
 

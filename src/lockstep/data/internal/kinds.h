@@ -59,13 +59,15 @@ struct Images {
 /// invalid_option if there is only one class, or a class that is not in options.classes.
 Source source_of(Images images, std::string kind, const SourceOptions& options);
 
-/// The index in options.classes of each of `found` (`found` itself if there are no such classes). Throws
-/// invalid_option with the nearest name for an unknown class (-1 with options.unlabelled).
+/// The index in options.classes of each of `found` (`found` itself if there are no such classes); a name may
+/// be in another of Unicode's forms. Throws invalid_option with the nearest name for an unknown class (-1
+/// with options.unlabelled).
 std::vector<int64_t> match_classes(const std::vector<std::string>& found, const std::string& path,
                                    const SourceOptions& options);
 
-/// Throws invalid_option for a name that is not UTF-8, in which files about a run are written. A name that is
-/// only compared with options.classes (unlabelled) may be any.
+/// Throws invalid_option for a name that is not UTF-8, in which files about a run are written, and for two
+/// names that would be two classes but differ only in Unicode's form. A name that is only compared with
+/// options.classes (unlabelled) may be any.
 void check_class_names(const std::vector<std::string>& names, const std::string& path,
                        const SourceOptions& options);
 

@@ -30,8 +30,9 @@ std::string_view trimmed(std::string_view text);
 /// Removes the next line from `rest` and returns it trimmed. False at the end.
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place);
 
-/// The text without the byte order mark of UTF-8, which Windows' programs write before it.
-std::string_view without_mark(std::string_view text);
+/// The text as UTF-8 without the byte order mark, which Windows' programs write before it. Text without a
+/// mark stays as it is, UTF-16 with one is converted; halves of characters become U+FFFD.
+std::string as_utf8(std::string text);
 
 /// Removes the next cell of a comma-separated line and returns it trimmed, without quotes around it. `rest`
 /// becomes nullopt after the last cell.
