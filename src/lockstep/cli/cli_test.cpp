@@ -1,6 +1,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -290,10 +291,16 @@ std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
 }
 
 TEST(ProgressLine, SaysHowFarAndGoesAway) {
+  ::setenv("TERM", "xterm", 1);
   EXPECT_THAT(shown_on_terminal({500, 300}, 2000),
               testing::ContainsRegex("^\r500 of 2,000 images, [0-9.]+ s left\x1b.K\r800 of 2,000 images, "
                                      "[0-9.]+ s left\x1b.K\r\x1b.K$"));
   EXPECT_EQ(shown_on_terminal({2000}, 2000), "");
+}
+
+TEST(ProgressLine, ADumbTerminalIsNotRedrawn) {
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_EQ(shown_on_terminal({500, 300}, 2000).find_first_of("\r\x1b"), std::string::npos);
 }
 
 }  // namespace
