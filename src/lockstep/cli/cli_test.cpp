@@ -208,6 +208,12 @@ TEST(Columns, TextLeftAndNumbersRight) {
   EXPECT_EQ(in_columns({{"a", "10"}, {"bbb", "5"}}, "lr"), "  a    10\n  bbb   5\n");
 }
 
+TEST(Columns, WideLettersAndLongNamesKeepATableReadable) {
+  EXPECT_EQ(in_columns({{"\xE7\x8C\xAB", "1"}, {"dog", "22"}}, "lr"), "  \xE7\x8C\xAB    1\n  dog  22\n");
+  EXPECT_EQ(name_cell("a cat"), "a cat");
+  EXPECT_EQ(width_of(name_cell(std::string(200, 'x'))), 40);
+}
+
 TEST(Columns, AWideTableIsCutBetweenColumnsAndWords) {
   const std::vector<std::vector<std::string>> rows{
       {"workers", "first epoch", "efficiency", "advice"},
