@@ -10,6 +10,7 @@
 #include "lockstep/io/address.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/planning/place_of_run.h"
 #include "lockstep/train/planning/split.h"
@@ -119,9 +120,7 @@ TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
                         const Model& model) {
   const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
-  if (!manifest)
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
-                "name the --output folder of lockstep train");
+  if (!manifest) throw record::not_a_run(run_folder);
   const Options& options = manifest->options;
   const Run run{events, *manifest, model};
   const std::string folder = last_text(events, "plan", "folder");
