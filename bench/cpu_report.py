@@ -10,6 +10,7 @@ import time
 import common
 
 PROGRAM = "lockstep bench"
+ERROR_TITLE = "lockstep"  # as in the errors of the program (src/lockstep/base/printed_error.h)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Result:
 
 
 def fail(what, hint):
-    sys.exit(f"{PROGRAM}: {what}\n  hint: {hint}")
+    sys.exit(f"{ERROR_TITLE}: {what}\n  hint: {hint}")
 
 
 def test_data(name):

@@ -206,6 +206,8 @@ class Report(runs.TestFolders, unittest.TestCase):
             (twin / image.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(next(test.glob(f"{image.parent.name}/*.png")), twin / image.parent.name / image.name)
         self.assertIn(f"the run may have been trained on {trained} of them: they have the names of its", note(twin))
+        archive = shutil.make_archive(self.folder / "archive", "tar", both, "train")
+        self.assertIn(f"the run may have been trained on {trained} of them: they have the names of its", note(archive))
         self.assertIn(f"the run was trained on {trained} of them; lockstep report", note(train))
         shutil.copy(next(test.glob("3/*.png")), train / "3" / "more.png")
         self.assertEqual(note(train),

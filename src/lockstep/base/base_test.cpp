@@ -332,6 +332,17 @@ TEST(Text, IsCutBetweenLetters) {
   EXPECT_EQ(shortened("\xC3\xA4\xC3\xA4\xC3\xA4", 2), "\xC3\xA4\xE2\x80\xA6");
 }
 
+TEST(Text, LettersOfEastAsiaHaveTwoColumnsAndMarksHaveNone) {
+  EXPECT_EQ(width_of("cat \xC3\xA4\xE2\x82\xAC\xE2\x80\xA6"), 7);
+  EXPECT_EQ(width_of("\xE7\x8C\xAB\xED\x95\x9C"), 4) << "Chinese, Korean";
+  EXPECT_EQ(width_of("\xF0\x9F\x98\x80"), 2) << "an emoji";
+  EXPECT_EQ(width_of("a\xCC\x88"), 1) << "a and a combining diaeresis";
+  EXPECT_EQ(width_of("a\xFF"), 2) << "not UTF-8";
+  EXPECT_EQ(cut("\xE7\x8C\xAB\xE7\x8C\xAB", 3), "\xE7\x8C\xAB");
+  EXPECT_EQ(cut("a\xCC\x88z", 1), "a\xCC\x88");
+  EXPECT_EQ(shortened("\xE7\x8C\xAB\xE7\x8C\xAB", 3), "\xE7\x8C\xAB\xE2\x80\xA6");
+}
+
 TEST(Text, NamesCannotSteerTheTerminal) {
   EXPECT_EQ(printable("a\x1b[31m\nb\t\x7f\xC3\xA4"), "a?[31m b ?\xC3\xA4");
   EXPECT_EQ(printable("\xC2\x9B"

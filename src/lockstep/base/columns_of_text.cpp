@@ -1,14 +1,19 @@
 #include "lockstep/base/columns_of_text.h"
 
+#include <algorithm>
+
+#include "lockstep/base/character.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep {
 
 std::string_view cut(std::string_view text, int width) {
   size_t end = 0;
-  for (int used = 0; end < text.size(); ++end) {
-    const bool is_first_byte = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
-    if (is_first_byte && ++used > width) break;
+  for (int used = 0; end < text.size();) {
+    const size_t length = std::max<size_t>(1, character_length(text, end));
+    used += width_of_character(text.substr(end, length));
+    if (used > width) break;
+    end += length;
   }
   return text.substr(0, end);
 }

@@ -173,11 +173,6 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-int width_of(std::string_view text) {
-  return static_cast<int>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 size_t character_length(std::string_view text, size_t place) {
   constexpr size_t kMostBytes = 4;
   for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {

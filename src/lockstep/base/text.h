@@ -48,8 +48,7 @@ std::string lower(std::string_view text);
 /// Whether these bytes are text in UTF-8 (RFC 3629).
 bool is_utf8(std::string_view text);
 
-/// Columns on a terminal: code points of UTF-8, which is right for all but combining and double-width
-/// characters.
+/// Columns on a terminal: the sum of those of its characters (width_of_character in character.h).
 int width_of(std::string_view text);
 
 /// For a terminal: a blank for each end of line and tab, "?" for every other control character.

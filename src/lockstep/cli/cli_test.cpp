@@ -1,6 +1,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -207,6 +208,12 @@ TEST(Columns, TextLeftAndNumbersRight) {
   EXPECT_EQ(in_columns({{"a", "10"}, {"bbb", "5"}}, "lr"), "  a    10\n  bbb   5\n");
 }
 
+TEST(Columns, WideLettersAndLongNamesKeepATableReadable) {
+  EXPECT_EQ(in_columns({{"\xE7\x8C\xAB", "1"}, {"dog", "22"}}, "lr"), "  \xE7\x8C\xAB    1\n  dog  22\n");
+  EXPECT_EQ(name_cell("a cat"), "a cat");
+  EXPECT_EQ(width_of(name_cell(std::string(200, 'x'))), 40);
+}
+
 TEST(Columns, AWideTableIsCutBetweenColumnsAndWords) {
   const std::vector<std::vector<std::string>> rows{
       {"workers", "first epoch", "efficiency", "advice"},
@@ -290,10 +297,16 @@ std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
 }
 
 TEST(ProgressLine, SaysHowFarAndGoesAway) {
+  ::setenv("TERM", "xterm", 1);
   EXPECT_THAT(shown_on_terminal({500, 300}, 2000),
               testing::ContainsRegex("^\r500 of 2,000 images, [0-9.]+ s left\x1b.K\r800 of 2,000 images, "
                                      "[0-9.]+ s left\x1b.K\r\x1b.K$"));
   EXPECT_EQ(shown_on_terminal({2000}, 2000), "");
+}
+
+TEST(ProgressLine, ADumbTerminalIsNotRedrawn) {
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_EQ(shown_on_terminal({500, 300}, 2000).find_first_of("\r\x1b"), std::string::npos);
 }
 
 }  // namespace

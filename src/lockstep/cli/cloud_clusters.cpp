@@ -67,7 +67,7 @@ class CloudLine {
  public:
   explicit CloudLine(Console& console) : console_(console) {}
   ~CloudLine() {
-    if (shown_ && console_.note_is_terminal()) console_.note("\r\033[K");
+    if (shown_ && console_.note_can_redraw()) console_.note("\r\033[K");
   }
   CloudLine(const CloudLine&) = delete;
   CloudLine& operator=(const CloudLine&) = delete;
@@ -77,10 +77,10 @@ class CloudLine {
     if (progress.all > 0)
       text += " " + std::to_string(progress.done) + " of " + std::to_string(progress.all) + " parts";
     if (progress.is_warning) {
-      console_.note((console_.note_is_terminal() ? "\r\033[K" : "") + ("warning: " + text) + "\n");
+      console_.note((console_.note_can_redraw() ? "\r\033[K" : "") + ("warning: " + text) + "\n");
       return;
     }
-    if (!console_.note_is_terminal()) {
+    if (!console_.note_can_redraw()) {
       if (text != last_) console_.note(text + "\n");
       last_ = text;
       return;

@@ -43,8 +43,8 @@ void check_provider(const std::string& provider) {
     throw Error(ErrorCode::invalid_option,
                 "there are no prices for kubernetes: a cluster of yours is paid already",
                 "lockstep cloud create NAME --provider kubernetes --dry-run prints its manifests");
-  throw Error(ErrorCode::invalid_option, "unknown provider " + quote(provider),
-              "the providers are aws and kubernetes");
+  throw Error(ErrorCode::invalid_option, "there are no prices for " + quote(provider),
+              "lockstep cloud plan aws shows a cluster in AWS");
 }
 
 cloud::PriceTable prices_of(const std::string& choice, const std::string& region) {

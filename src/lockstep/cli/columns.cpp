@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/help.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 constexpr int kGap = 2;             // spaces before each column
 constexpr int kNarrowestText = 24;  // a last column this wide or wider is broken, not moved to another table
+
+constexpr int kWidestName = 40;  // two such columns and figures fit into 120 columns
 
 std::string padded(const std::string& cell, int width, bool right) {
   const std::string space(static_cast<size_t>(width - width_of(cell)), ' ');
@@ -81,6 +84,8 @@ std::string in_columns_within(int width, std::vector<std::vector<std::string>> r
                               const std::string& sides) {
   return Table(std::move(rows), sides).text(width);
 }
+
+std::string name_cell(const std::string& name) { return shortened(printable(name), kWidestName); }
 
 std::string figure_cell(double value) {
   std::array<char, 40> text{};

@@ -19,6 +19,9 @@ std::string in_columns(std::vector<std::vector<std::string>> rows, const std::st
 std::string in_columns_within(int width, std::vector<std::vector<std::string>> rows,
                               const std::string& sides);
 
+/// The name of a class for a column of a table: of 40 columns at most, with "…" where something is left out.
+std::string name_cell(const std::string& name);
+
 /// Four significant digits: "0.1234".
 std::string figure_cell(double value);
 

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 
 namespace lockstep::cli {
@@ -15,6 +16,8 @@ int terminal_width(std::FILE* file) {
   const int descriptor = ::fileno(file);
   return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
+
+bool is_dumb() { return environment_variable("TERM") == "dumb"; }
 
 [[noreturn]] void cannot_write(int reason) {
   if (reason == EPIPE) throw ClosedPipe{};
@@ -53,5 +56,7 @@ void Console::note(std::string_view text) {
 int Console::table_width() const { return is_terminal() ? terminal_width(out_) : 0; }
 bool Console::is_terminal() const { return ::isatty(::fileno(out_)) == 1; }
 bool Console::note_is_terminal() const { return ::isatty(::fileno(error_)) == 1; }
+bool Console::can_redraw() const { return is_terminal() && !is_dumb(); }
+bool Console::note_can_redraw() const { return note_is_terminal() && !is_dumb(); }
 
 }  // namespace lockstep::cli

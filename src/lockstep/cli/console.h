@@ -27,6 +27,10 @@ class Console {
   int table_width() const;
   bool is_terminal() const;
   bool note_is_terminal() const;
+  /// Whether what was printed can be overwritten: a terminal whose TERM is not "dumb". Otherwise only whole
+  /// lines are printed.
+  bool can_redraw() const;
+  bool note_can_redraw() const;
 
  private:
   std::FILE* out_;

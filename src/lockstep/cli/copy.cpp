@@ -28,21 +28,21 @@ using Clock = std::chrono::steady_clock;
 // On a terminal, one line that is overwritten; elsewhere, a line from time to time.
 class ProgressLine {
  public:
-  explicit ProgressLine(Console& console) : console_(console), terminal_(console.note_is_terminal()) {}
+  explicit ProgressLine(Console& console) : console_(console), redraws_(console.note_can_redraw()) {}
   ~ProgressLine() {
-    if (terminal_ && shown_) console_.note("\n");
+    if (redraws_ && shown_) console_.note("\n");
   }
 
   void show(const io::CopyProgress& progress) {
     const bool last = progress.files == progress.all_files;
-    const double pause = terminal_ ? 0.2 : 10;
-    if (shown_ ? !(last && terminal_) && seconds_since(last_) < pause : seconds_since(start_) < pause) return;
+    const double pause = redraws_ ? 0.2 : 10;
+    if (shown_ ? !(last && redraws_) && seconds_since(last_) < pause : seconds_since(start_) < pause) return;
     last_ = Clock::now();
     shown_ = true;
     const std::string text = with_commas(progress.files) + " of " + with_commas(progress.all_files) +
                              " files, " + as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) +
                              time_left(progress);
-    console_.note(terminal_ ? "\r" + text + "\033[K" : text + "\n");
+    console_.note(redraws_ ? "\r" + text + "\033[K" : text + "\n");
   }
 
  private:
@@ -54,7 +54,7 @@ class ProgressLine {
   }
 
   Console& console_;
-  const bool terminal_;
+  const bool redraws_;
   bool shown_ = false;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point last_;

@@ -91,7 +91,7 @@ int run_data_show(const Call& call, Console& console) {
   const std::vector<ClassOfData> classes = counted_classes(source.dataset);
   std::vector<std::vector<std::string>> rows{{"class", has_images ? "images" : "sequences"}};
   for (const ClassOfData& one : classes)
-    rows.push_back({one.name, with_commas(static_cast<int64_t>(one.samples.size()))});
+    rows.push_back({name_cell(one.name), with_commas(static_cast<int64_t>(one.samples.size()))});
   console.print(printable(source.kind) + ": " + with_commas(source.dataset.size()) +
                 (has_images ? " images" : " sequences") + " of " +
                 with_commas(static_cast<int64_t>(source.dataset.classes().size())) + " classes\n" +

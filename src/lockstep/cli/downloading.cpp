@@ -25,15 +25,15 @@ bool is_agreed(Console& console, const std::string& question) {
 
 }  // namespace
 
-DownloadLine::DownloadLine(Console& console) : console_(console), terminal_(console.note_is_terminal()) {}
+DownloadLine::DownloadLine(Console& console) : console_(console), redraws_(console.note_can_redraw()) {}
 
 DownloadLine::~DownloadLine() {
-  if (terminal_ && shown_) console_.note("\r\033[K");
+  if (redraws_ && shown_) console_.note("\r\033[K");
 }
 
 void DownloadLine::show(const download::Progress& progress) {
   if (first_bytes_ < 0) first_bytes_ = progress.bytes;
-  const double pause = !terminal_ ? 10 : shown_ ? 0.2 : 1;
+  const double pause = !redraws_ ? 10 : shown_ ? 0.2 : 1;
   if (seconds_since(last_) < pause) return;
   last_ = Clock::now();
   shown_ = true;
@@ -47,7 +47,7 @@ void DownloadLine::show(const download::Progress& progress) {
                           received) +
               " left";
   }
-  console_.note(terminal_ ? "\r" + text + "\033[K" : text + "\n");
+  console_.note(redraws_ ? "\r" + text + "\033[K" : text + "\n");
 }
 
 int run_download(Console& console, const std::function<void(const download::Options&)>& work) {

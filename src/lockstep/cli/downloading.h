@@ -39,7 +39,7 @@ class DownloadLine {
   using Clock = std::chrono::steady_clock;
 
   Console& console_;
-  const bool terminal_;
+  const bool redraws_;
   bool shown_ = false;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point last_ = start_;

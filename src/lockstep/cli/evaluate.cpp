@@ -28,8 +28,8 @@ std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value,
 std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun) {
   std::vector<std::vector<std::string>> rows{{"class", noun, "right", "precision", "recall", "F1"}};
   const auto add = [&](const ClassFigures& row) {
-    rows.push_back({row.name, with_commas(row.samples), with_commas(row.right), figure(row.precision),
-                    figure(row.recall), figure(row.f1)});
+    rows.push_back({name_cell(row.name), with_commas(row.samples), with_commas(row.right),
+                    figure(row.precision), figure(row.recall), figure(row.f1)});
   };
   for (const ClassFigures& row : figures) add(row);
   add(mean_figures(figures));
@@ -39,10 +39,10 @@ std::string class_table(const std::vector<ClassFigures>& figures, const std::str
 
 std::string confusion_matrix(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
   std::vector<std::vector<std::string>> rows{{"true \\ predicted"}};
-  for (const std::string& name : classes) rows.front().push_back(name);
+  for (const std::string& name : classes) rows.front().push_back(name_cell(name));
   for (size_t i = 0; i < classes.size(); ++i) {
     std::vector<std::string>& row = rows.emplace_back();
-    row.push_back(classes[i]);
+    row.push_back(name_cell(classes[i]));
     for (const int64_t count : evaluation.confusion[i])
       row.push_back(count == 0 ? "." : std::to_string(count));
   }
@@ -54,7 +54,7 @@ std::string most_frequent_confusions(const train::Evaluation& evaluation,
   std::vector<std::vector<std::string>> rows{{noun, "true", "predicted"}};
   for (const Confusion& one : confusions(evaluation.confusion)) {
     if (rows.size() > kMostConfusions) break;
-    rows.push_back({with_commas(one.count), classes[one.truth], classes[one.answer]});
+    rows.push_back({with_commas(one.count), name_cell(classes[one.truth]), name_cell(classes[one.answer])});
   }
   return in_columns(rows, "rll");
 }
@@ -105,8 +105,8 @@ std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const 
   for (size_t i = 0; i < shown; ++i) {
     const train::Prediction& one = mistakes[i];
     const auto score = [&](int64_t label) { return fixed(one.scores[static_cast<size_t>(label)], 4); };
-    rows.push_back({score(one.label), class_name(model.classes, one.label),
-                    class_name(model.classes, one.target), score(one.target), one.source});
+    rows.push_back({score(one.label), name_cell(class_name(model.classes, one.label)),
+                    name_cell(class_name(model.classes, one.target)), score(one.target), one.source});
   }
   const std::string all = shown == mistakes.size()  ? ""
                           : output.mistakes.empty() ? " (--mistakes FILE writes all of them)"

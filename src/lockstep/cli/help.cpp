@@ -107,7 +107,7 @@ std::string wrap(const std::string& text, int width, int indent) {
   std::string lines;
   int column = 0;
   for (const std::string& word : split(text, ' ')) {
-    const int length = static_cast<int>(word.size());
+    const int length = width_of(word);
     if (column > 0 && column + 1 + length > width) {
       lines += "\n" + std::string(static_cast<size_t>(indent), ' ');
       column = 0;

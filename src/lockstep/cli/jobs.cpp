@@ -177,7 +177,7 @@ int watch_jobs(const std::filesystem::path& root, const JobsChoice& choice, Cons
     const JobRows here = read_jobs(root, choice, console, signals.token());
     if (signals.token().stop_requested()) break;
     const std::string text = all_jobs_text(here, relayed, console.table_width());
-    console.print(console.is_terminal() ? "\033[H\033[2J" + text : text + "\n");
+    console.print(console.can_redraw() ? "\033[H\033[2J" + text : text + "\n");
     never.wait_for(lock, signals.token(), kJobsInterval, [] { return false; });
   }
   return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();

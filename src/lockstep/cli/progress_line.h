@@ -31,7 +31,7 @@ class ProgressLine {
   Console& console_;
   const std::string noun_;
   const int64_t all_;
-  const bool terminal_;
+  const bool redraws_;
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   int64_t done_ = 0;

@@ -17,6 +17,7 @@
 #include "lockstep/data/sources.h"
 #include "lockstep/data/web_image.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/inference/held_out.h"
@@ -131,9 +132,7 @@ std::filesystem::path write_report(const Judging& judging, Console& console) {
     throw Error(ErrorCode::invalid_option, "option --weights cannot be \"" + asked.weights +
                                                "\": for a run folder it must be last or best");
   const record::RunPaths paths{run_folder};
-  if (!record::holds_run(run_folder))
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
-                "name the --output folder of lockstep train");
+  if (!record::holds_run(run_folder)) throw record::not_a_run(run_folder);
   view::Report report;
   report.run = run_folder.string();
   report.events = record::read_events(run_folder);

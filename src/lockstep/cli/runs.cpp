@@ -140,7 +140,7 @@ class Watch {
   Watch(const Asked& asked, Console& console) : asked_(asked), console_(console) {}
 
   void show(const ShownRuns& shown) {
-    if (console_.is_terminal() && !asked_.json) {
+    if (console_.can_redraw() && !asked_.json) {
       if (is_first_) console_.print("\033[2J");
       redraw(one_screen(shown, asked_, console_.table_width()), console_);
     } else {

@@ -15,6 +15,7 @@
 #include "lockstep/record/disk_use.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/log_ends.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/summary.h"
 
@@ -76,9 +77,7 @@ std::vector<FileOfRun> files_in(const std::filesystem::path& folder) {
 }
 
 Details read_details(const std::filesystem::path& folder) {
-  if (!record::is_run_folder(folder))
-    throw Error(ErrorCode::not_found, quote(folder.native()) + " is not a run folder",
-                "lockstep runs lists the runs in a folder");
+  if (!record::is_run_folder(folder)) throw record::not_a_run(folder);
   Details details;
   details.run = record::summary_of(folder);
   details.files = files_in(folder);

@@ -232,7 +232,7 @@ int run_sweep(const Call& call, Console& console) {
   enter_working_folder(spec, paths);
 
   // On a terminal it takes the place of the line that is drawn there.
-  launch::StopSignals signals((can_redraw(console) && console.note_is_terminal() ? "\r\033[K" : "") +
+  launch::StopSignals signals((console.can_redraw() && console.note_is_terminal() ? "\r\033[K" : "") +
                               std::string("stopping: trials save what they have\n"));
   const sweep::SweepEnd end = [&] {
     SweepStatus status(known_trials(paths, spec), console);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lockstep/base/columns_of_text.h"
-#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/sweep_table.h"
@@ -26,10 +25,6 @@ std::optional<double> seconds_left(const SweepStanding& standing, int64_t runnin
 }
 
 }  // namespace
-
-bool can_redraw(const Console& console) {
-  return console.is_terminal() && environment_variable("TERM") != "dumb";
-}
 
 void take_trial(SweepStanding& standing, const sweep::Trial& trial, double seconds) {
   std::vector<sweep::Row>& rows = standing.table.rows;
@@ -63,7 +58,7 @@ std::string status_text(const SweepStanding& standing) {
 }
 
 SweepStatus::SweepStatus(sweep::Table table, Console& console)
-    : console_(console), is_live_(can_redraw(console)) {
+    : console_(console), is_live_(console.can_redraw()) {
   standing_.planned = planned_trials(table.spec);
   standing_.table = std::move(table);
   if (!is_live_) return;

@@ -55,7 +55,4 @@ class SweepStatus {
   std::jthread thread_{};
 };
 
-/// Whether the console is a terminal that can draw a line again.
-bool can_redraw(const Console& console);
-
 }  // namespace lockstep::cli

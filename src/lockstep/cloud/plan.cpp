@@ -168,6 +168,10 @@ void mark(std::vector<Offer>& offers, const Offer& asked) {
 }
 
 void add_notes(ClusterPlan& plan, const PlanRequest& request, const Price& price) {
+  if (request.type.empty())
+    plan.notes.push_back("the machines were chosen because no fewer have " + with_commas(plan.workers) +
+                         (plan.workers == 1 ? " worker" : " workers") +
+                         ", and none of as few is cheaper an hour; --type names others");
   if (plan.workers < plan.machines * plan.workers_per_machine)
     plan.notes.push_back("the machines have " + std::to_string(plan.machines * plan.workers_per_machine) +
                          " places for workers, and all of them are paid for");

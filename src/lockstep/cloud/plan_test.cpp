@@ -14,7 +14,9 @@
 namespace lockstep::cloud {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct PriceCase {
   PlanRequest request;
@@ -95,6 +97,9 @@ TEST(Plan, WithoutATypeItIsTheFewestMachinesAndThenTheCheapest) {
   const ClusterPlan plan = make_plan({.gpus = 8, .hours = 4}, price_snapshot());
   EXPECT_EQ(plan.type, "g6.48xlarge");
   EXPECT_EQ(make_plan({.gpus = 1, .hours = 4}, price_snapshot()).type, "g4dn.xlarge");
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("chosen because no fewer have 8 workers")));
+  EXPECT_THAT(make_plan(request_of(8, "g6.48xlarge"), price_snapshot()).notes,
+              Not(Contains(HasSubstr("chosen because"))));
 }
 
 TEST(Plan, SaysTheDateOfItsPrices) {

@@ -36,6 +36,18 @@ class Places {
   std::string folder_, place_;
 };
 
+// The length of the innermost folder that contains all samples, with the "/" at its end.
+size_t length_of_root(const Dataset& dataset) {
+  const std::string first = dataset.store().source(0);
+  size_t length = first.rfind('/') + 1;  // 0 where there is none
+  for (int64_t i = 1; i < dataset.size() && length > 0; ++i) {
+    const std::string source = dataset.store().source(i);
+    while (length > 0 && !source.starts_with(std::string_view(first).substr(0, length)))
+      length = length < 2 ? 0 : first.rfind('/', length - 2) + 1;
+  }
+  return length;
+}
+
 }  // namespace
 
 int64_t shared_samples(const Dataset& one, const Dataset& other) {
@@ -48,6 +60,16 @@ int64_t shared_samples(const Dataset& one, const Dataset& other) {
   for (int64_t i = 0; i < many.size(); ++i)
     shared += static_cast<int64_t>(of_few.erase(hash_of(places.of(many.store().source(i)))));
   return shared;
+}
+
+bool have_same_names(const Dataset& one, const Dataset& other) {
+  if (one.size() != other.size()) return false;
+  if (one.empty()) return true;
+  const size_t of_one = length_of_root(one), of_other = length_of_root(other);
+  for (int64_t i = 0; i < one.size(); ++i) {
+    if (one.store().source(i).substr(of_one) != other.store().source(i).substr(of_other)) return false;
+  }
+  return true;
 }
 
 bool has_samples_at(const Dataset& dataset, const std::string& place) {

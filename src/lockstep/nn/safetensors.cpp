@@ -21,6 +21,7 @@
 #include "lockstep/nn/internal/bad_bools.h"
 #include "lockstep/nn/internal/quotes.h"
 #include "lockstep/nn/internal/safetensors_header.h"
+#include "lockstep/nn/internal/unsupported_numbers.h"
 #include "lockstep/nn/tensor_bytes.h"
 
 namespace lockstep::nn {
@@ -73,13 +74,24 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
+// Of protocol 2 to 5, which begin with the bytes 0x80 and the protocol.
+bool begins_as_pickle(uint64_t first_bytes) {
+  const uint64_t protocol = first_bytes >> 8 & 0xFF;
+  return (first_bytes & 0xFF) == 0x80 && protocol >= 2 && protocol <= 5;
+}
+
 std::string read_header_text(const InputFile& file, const std::filesystem::path& path) {
   if (file.size() < kLengthBytes)
     corrupt(path,
             "it has " + std::to_string(file.size()) + " bytes, fewer than the 8 of the header's length");
   uint64_t length = 0;
   file.read(0, &length, kLengthBytes);
-  if (length > kMostHeaderBytes || length > file.size() - kLengthBytes) {
+  const bool too_long = length > kMostHeaderBytes || length > file.size() - kLengthBytes;
+  if (too_long && begins_as_pickle(length))
+    throw Error(ErrorCode::corrupt_data,
+                quote(path.string()) + " is a pickle of Python, not a safetensors file",
+                "save the weights with torch.save(model.state_dict(), FILE), or use safetensors");
+  if (too_long) {
     corrupt(path, "its header would have " + std::to_string(length) + " bytes, but the file has " +
                       std::to_string(file.size()));
   }
@@ -92,8 +104,8 @@ at::ScalarType type_of(const HeaderEntry& entry, const std::filesystem::path& pa
   const auto found = std::find_if(kDtypes.begin(), kDtypes.end(),
                                   [&](const Dtype& dtype) { return entry.dtype == dtype.name; });
   if (found == kDtypes.end())
-    corrupt(path, "tensor " + in_quotes(entry.name) + " has numbers of type " + in_quotes(entry.dtype) +
-                      ", which is not supported");
+    unsupported_numbers(path,
+                        "tensor " + in_quotes(entry.name) + " has numbers of type " + in_quotes(entry.dtype));
   return found->type;
 }
 

@@ -13,6 +13,7 @@
 #include "lockstep/nn/internal/pickle.h"
 #include "lockstep/nn/internal/quotes.h"
 #include "lockstep/nn/internal/torch_storages.h"
+#include "lockstep/nn/internal/unsupported_numbers.h"
 
 namespace lockstep::nn {
 namespace {
@@ -150,6 +151,7 @@ SafetensorsFile read_torch_file(const std::filesystem::path& path) {
   try {
     return TorchFile(path, open_torch_file(path)).read();
   } catch (const PickleError& error) {
+    if (error.is_of_numbers) unsupported_numbers(path, error.message);
     bad_torch_file(path, error.message);
   }
 }

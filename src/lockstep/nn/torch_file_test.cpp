@@ -113,6 +113,10 @@ TEST_F(TorchFile, WhatIsNoStateDictIsRefusedByName) {
               HasSubstr("it names \"os.system\", which a state dict does not need"));
   EXPECT_THAT(refusal("\x80\x04" + std::string("\x8c\x02os\x8c\x06system\x93.")), HasSubstr("\"os.system\""));
   EXPECT_THAT(refusal("\x80\x02" + global("builtins", "eval") + "."), HasSubstr("\"builtins.eval\""));
+  EXPECT_THAT(refusal("\x80\x02" + global("torch", "ComplexFloatStorage") + "."),
+              HasSubstr("it has a \"torch.ComplexFloatStorage\", which is not supported"));
+  EXPECT_THAT(refusal("\x80\x02" + global("torch._utils", "_rebuild_tensor_v3") + "."),
+              HasSubstr("such as float8 or uint16, which is not supported"));
   EXPECT_THAT(refusal(state_dict(text("w") + small(3))), HasSubstr("\"w\" is not a tensor"));
   EXPECT_THAT(refusal("\x80\x02]."), HasSubstr("does not contain a state dict"));
   EXPECT_THAT(refusal("\x80\x02i"), HasSubstr("the operation 105"));

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 #include "lockstep/record/summary.h"
@@ -67,9 +68,7 @@ void check_removable(const std::filesystem::path& run_folder) {
   if (S_ISLNK(status.st_mode))
     throw Error(ErrorCode::invalid_option, quote(folder.native()) + " is a link to a folder",
                 "name the folder itself");
-  if (!S_ISDIR(status.st_mode) || !is_run_folder(folder))
-    throw Error(ErrorCode::not_found, quote(folder.native()) + " is not a run folder",
-                "name the --output folder of a run");
+  if (!S_ISDIR(status.st_mode) || !is_run_folder(folder)) throw not_a_run(folder);
   RunState state = RunState::lost;
   try {
     state = state_of(folder).state;

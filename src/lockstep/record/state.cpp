@@ -20,6 +20,7 @@
 #include "lockstep/record/log_ends.h"
 #include "lockstep/record/log_name.h"
 #include "lockstep/record/network_disk.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 
 namespace lockstep::record {
@@ -184,8 +185,7 @@ bool holds_run(const std::filesystem::path& folder) {
 
 StateOfRun state_of(const std::filesystem::path& run_folder) {
   if (!holds_run(run_folder) && ::access(RunPaths{run_folder}.lock().c_str(), F_OK) != 0)
-    throw Error(ErrorCode::not_found, quote(run_folder.native()) + " is not a run folder",
-                "name the --output folder of a run");
+    throw not_a_run(run_folder);
   if (const auto status = read_status(run_folder)) return from_status(run_folder, *status);
   return from_events(run_folder);
 }

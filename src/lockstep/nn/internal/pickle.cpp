@@ -16,7 +16,8 @@ constexpr size_t kMostValues = 1'000'000;     // a tensor takes about 20
 constexpr size_t kMostStackings = 4'000'000;  // of values, memo lookups and marks: a tensor takes about 30
 constexpr std::string_view kOrderedDict = "collections.OrderedDict";
 constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2";
-constexpr std::string_view kOldTensor = "torch._utils._rebuild_tensor";  // before PyTorch 0.4
+constexpr std::string_view kOldTensor = "torch._utils._rebuild_tensor";            // before PyTorch 0.4
+constexpr std::string_view kTensorOfNewTypes = "torch._utils._rebuild_tensor_v3";  // those without a storage
 constexpr std::string_view kParameter = "torch._utils._rebuild_parameter";
 constexpr std::array<std::string_view, 10> kStorages{
     "torch.DoubleStorage", "torch.FloatStorage", "torch.HalfStorage",  "torch.BFloat16Storage",
@@ -198,6 +199,10 @@ class PickleMachine {
     const std::string whole = module + "." + name;
     if (whole != kOrderedDict && whole != kTensor && whole != kOldTensor && whole != kParameter &&
         !is_storage(whole)) {
+      if (whole == kTensorOfNewTypes)
+        throw PickleError{"it has numbers of a type such as float8 or uint16", /*is_of_numbers=*/true};
+      if (whole.starts_with("torch.") && whole.ends_with("Storage"))
+        throw PickleError{"it has a " + in_quotes(whole), /*is_of_numbers=*/true};
       refuse_pickle("it names " + in_quotes(whole) + ", which a state dict does not need; it was not run");
     }
     memory_.push({.kind = Kind::global, .text = whole});

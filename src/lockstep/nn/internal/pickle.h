@@ -12,6 +12,7 @@ namespace lockstep::nn {
 /// The bytes are not such a pickle. The message continues "... is not a valid PyTorch file: ".
 struct PickleError {
   std::string message;
+  bool is_of_numbers = false;  ///< the pickle is one, and `message` says which numbers are not supported
 };
 
 /// A value of the pickle. Values refer to each other by index, so a file cannot make them nest deeply or own

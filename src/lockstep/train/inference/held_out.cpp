@@ -10,6 +10,7 @@
 #include "lockstep/io/address.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/train/planning/place_of_run.h"
 #include "lockstep/train/planning/split.h"
@@ -75,12 +76,27 @@ data::Dataset training_part(const data::Dataset& whole, const Options& options) 
   return splits ? split_off_held_out(whole, options).first : whole;
 }
 
+std::string same_names_as(const std::string& folder) {
+  return "they have the names of its training data, which are at \"" + folder + "\"";
+}
+
 // Other samples than the run's may have their names. Empty if they lie where the run's do, or did.
 std::string doubt_of_twin(const data::Dataset& dataset, const Run& run) {
   const std::string folder = last_text(run.events, "plan", "folder");
   const std::string place = folder.empty() ? "" : seen_by_run(folder, run.events);
   if (place.empty() || !is_there(place) || data::has_samples_at(dataset, place)) return "";
-  return "they have the names of its training data, which are at \"" + folder + "\"";
+  return same_names_as(folder);
+}
+
+// An archive of the training data, or what was unpacked from one, may have other folders above its files.
+TrainedOn copied_from_training(const data::Dataset& dataset, const std::string& folder, const Run& run) {
+  const DataPlan& data = run.manifest.plan.data;
+  const bool splits = run.manifest.options.validation.empty();
+  if (dataset.size() != data.train_count + (splits ? data.validation_count : 0)) return {};
+  const data::Dataset whole = open(folder, {}, run);
+  if (!data::have_same_names(whole, dataset)) return {};
+  const int64_t count = training_part(whole, run.manifest.options).size();
+  return {.count = count, .held_out = dataset.size() - count, .unknown = same_names_as(folder)};
 }
 
 // By the places of the files.
@@ -88,9 +104,9 @@ TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
   const std::string folder = last_text(run.events, "plan", "folder");
   if (folder.empty()) return {.unknown = "the run does not say where its training data are"};
   const std::string place = seen_by_run(folder, run.events);
-  if (!data::has_samples_at(dataset, place))
-    return {.unknown =
-                is_there(place) ? "" : "the run's training data are not at \"" + folder + "\" any more"};
+  if (!is_there(place) && !data::has_samples_at(dataset, place))
+    return {.unknown = "the run's training data are not at \"" + folder + "\" any more"};
+  if (!data::has_samples_at(dataset, place)) return copied_from_training(dataset, folder, run);
   const data::Dataset whole = open(folder, {}, run);
   if (run.manifest.plan.data.listing_hash != as_hex(whole.store().listing_hash())) {
     const int64_t count = data::shared_samples(whole, dataset);
@@ -104,9 +120,7 @@ TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
 HeldOut held_out_of_run(const std::filesystem::path& run_folder, const std::vector<record::Event>& events,
                         const Model& model) {
   const auto manifest = read_manifest(record::RunPaths{run_folder}.options());
-  if (!manifest)
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
-                "name the --output folder of lockstep train");
+  if (!manifest) throw record::not_a_run(run_folder);
   const Options& options = manifest->options;
   const Run run{events, *manifest, model};
   const std::string folder = last_text(events, "plan", "folder");

@@ -11,6 +11,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
+#include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/summary.h"
 #include "lockstep/nn/folded_batch_norm.h"
@@ -39,9 +40,7 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
                 "\"" + run_folder.string() +
                     "\" is the run of a custom loop or of another program, so its network is not recorded",
                 "load its weights into the network: train::build(..., {.weights = ...}), or --weights");
-  if (!manifest)
-    throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" is not a run folder",
-                "name the --output folder of lockstep train");
+  if (!manifest) throw record::not_a_run(run_folder);
   if (manifest->network.is_null() && own.empty())
     throw Error(ErrorCode::invalid_option,
                 "the run's network is a C++ module, which only its own program can make",

@@ -61,14 +61,15 @@ class Run {
   Result make_and_record() {
     const int64_t attempt = record::next_attempt(paths_.folder);
     std::optional<record::RequestWatch> watch;
-    if (log_.announce(paths_, status_at(start_.state, attempt, 0))) watch.emplace(paths_.folder);
+    const LengthPlan length = start_.manifest ? start_.manifest->plan.length : LengthPlan{};
+    if (log_.announce(paths_, status_at(start_.state, attempt, length))) watch.emplace(paths_.folder);
     prepare_together();
     take_from_loaders(request_, start_.options, prepared_);
     if (start_.checkpoint) compare_with_checkpoint();
     if (!start_.manifest) write_files_of_run();
     Views views = make_views(request_, start_.options, paths_, attempt);
     warnings_.push_back(add_earlier(views, paths_.folder));
-    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length.total_steps), std::move(views));
+    log_.open(paths_, status_at(start_.state, attempt, prepared_.plan.length), std::move(views));
     if (!watch) watch.emplace(paths_.folder);
     try {
       // By an event, because only the view that draws on the terminal may write there.
@@ -96,7 +97,7 @@ class Run {
     if (attempt == 0 || (says_so && record::end_of_last_attempt(paths_.folder))) return;
     const Plan& plan = start_.manifest->plan;
     const RunState& state = start_.state;
-    log_.open(paths_, status_at(state, attempt, plan.length.total_steps), listener_views(request_));
+    log_.open(paths_, status_at(state, attempt, plan.length), listener_views(request_));
     const int64_t steps_per_epoch = plan.length.steps_per_epoch;
     const record::End end = end_of(state, state.finished, plan.step, paths_);
     record::Result result = record_of(state, end);
@@ -267,10 +268,7 @@ class Run {
 
   // On the checkpoint writer's thread.
   void say_saved(const Snapshot& saved, const std::filesystem::path& path, double seconds) {
-    const LengthPlan& length = prepared_.plan.length;
-    const int64_t epochs_before =
-        length.steps_per_epoch == 0 ? 0 : (saved.state.step - 1 - length.first_step) / length.steps_per_epoch;
-    const int64_t step = saved.state.step, epoch = length.first_epoch + 1 + epochs_before;
+    const int64_t step = saved.state.step, epoch = epoch_of_step(prepared_.plan.length, step);
     const record::Saved values{.path = path.string(), .seconds = seconds, .best = saved.best};
     saved.checkpoint ? log_.say(record::SavedCheckpoint{values}, step, epoch)
                      : log_.say(record::SavedBest{values}, step, epoch);

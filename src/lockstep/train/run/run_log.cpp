@@ -54,10 +54,7 @@ RunLog::~RunLog() {
 bool RunLog::announce(const record::RunPaths& paths, record::Status here) {
   earlier_ = record::read_status(paths.folder);
   if (!earlier_ && here.attempt == 0) return false;
-  if (earlier_) {
-    here.epoch = earlier_->epoch;
-    here.total_steps = earlier_->total_steps;
-  }
+  if (earlier_) here.total_steps = earlier_->total_steps;
   status_ = std::make_unique<record::StatusWriter>(paths.folder, std::move(here));
   return true;
 }

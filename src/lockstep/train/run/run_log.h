@@ -44,7 +44,7 @@ class RunLog {
 
   /// From here on the run's status says that it goes on, although it still prepares. False for the first
   /// attempt of a run without a status, which gets none.
-  ///   here  its attempt and where it stands; epoch and total_steps are those of the earlier status, if any
+  ///   here  its attempt and where it stands; total_steps is that of the earlier status, if any
   bool announce(const record::RunPaths& paths, record::Status here);
   /// here: its attempt and where it stands.
   void open(const record::RunPaths& paths, const record::Status& here, Views views);

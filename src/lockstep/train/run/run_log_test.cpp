@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/test_folder.h"
+#include "lockstep/train/run/run_result.h"
 
 namespace lockstep::train {
 namespace {
@@ -25,6 +26,19 @@ TEST_F(RunLogTest, AResumeIsAnnouncedAlsoWhereTheStatusIsGone) {
     EXPECT_EQ(said->step, 7);
   }
   EXPECT_FALSE(record::read_status(paths_.folder).has_value()) << "the attempt was refused";
+}
+
+// A run that was killed in epoch 3 goes on from its checkpoint in epoch 2.
+TEST_F(RunLogTest, AResumeIsAnnouncedInTheEpochOfItsCheckpoint) {
+  { const record::StatusWriter killed(paths_.folder, {.step = 9, .epoch = 3, .total_steps = 20}); }
+  RunState state;
+  state.step = 8;
+  RunLog log;
+  EXPECT_TRUE(log.announce(paths_, status_at(state, 1, {.total_steps = 16, .steps_per_epoch = 4})));
+  const auto said = record::read_status(paths_.folder);
+  EXPECT_EQ(said->step, 8);
+  EXPECT_EQ(said->epoch, 2);
+  EXPECT_EQ(said->total_steps, 20);
 }
 
 TEST_F(RunLogTest, AFirstAttemptIsNotAnnounced) {

@@ -61,8 +61,18 @@ record::Result record_of(const RunState& state, const record::End& end) {
   return result;
 }
 
-record::Status status_at(const RunState& state, int64_t attempt, int64_t total_steps) {
-  record::Status status{.attempt = attempt, .step = state.step, .total_steps = total_steps};
+int64_t epoch_of_step(const LengthPlan& length, int64_t step) {
+  if (step <= length.first_step) return length.first_epoch;
+  const int64_t whole =
+      length.steps_per_epoch == 0 ? 0 : (step - 1 - length.first_step) / length.steps_per_epoch;
+  return length.first_epoch + 1 + whole;
+}
+
+record::Status status_at(const RunState& state, int64_t attempt, const LengthPlan& length) {
+  record::Status status{.attempt = attempt,
+                        .step = state.step,
+                        .epoch = epoch_of_step(length, state.step),
+                        .total_steps = length.total_steps};
   if (state.best_accuracy < 0) return status;
   status.best_accuracy = state.best_accuracy;
   status.best_step = state.best_step;

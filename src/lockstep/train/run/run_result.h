@@ -26,8 +26,11 @@ record::End end_of(const RunState& state, const std::string& reason, const StepP
 /// result.json, without epochs, the weights' hash and the start.
 record::Result record_of(const RunState& state, const record::End& end);
 
+/// The epoch of a step, from 1; that of the last step of earlier calls of fit, or 0, where none has followed.
+int64_t epoch_of_step(const LengthPlan& length, int64_t step);
+
 /// The status of an attempt that begins where a checkpoint stands.
-record::Status status_at(const RunState& state, int64_t attempt, int64_t total_steps);
+record::Status status_at(const RunState& state, int64_t attempt, const LengthPlan& length);
 
 /// Why a run ended, for people who look at the list of runs.
 ///   console  whether it was started by a command

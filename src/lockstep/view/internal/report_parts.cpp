@@ -58,12 +58,13 @@ std::string matrix(const Judgement& judgement) {
                      (short_names ? " plain" : "") +
                      "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
   for (const std::string& name : judgement.classes)
-    text += "<th scope=\"col\"><div>" + name_text(name) + "</div></th>";
+    text += "<th scope=\"col\" title=\"" + escaped(name) + "\"><div>" + name_text(name) + "</div></th>";
   text += "</tr></thead>\n<tbody>\n";
   for (size_t truth = 0; truth < judgement.classes.size(); ++truth) {
     int64_t samples = 0;
     for (const int64_t count : judgement.confusion[truth]) samples += count;
-    text += "<tr><th scope=\"row\">" + name_text(judgement.classes[truth]) + "</th>";
+    text += "<tr><th scope=\"row\" title=\"" + escaped(judgement.classes[truth]) + "\">" +
+            name_text(judgement.classes[truth]) + "</th>";
     for (size_t answer = 0; answer < judgement.classes.size(); ++answer)
       text += matrix_cell(judgement, truth, answer, samples);
     text += "</tr>\n";
