@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/sweep_inputs.h"
+#include "lockstep/cli/verbs.h"
 
 namespace lockstep::cli {
 namespace {
@@ -182,6 +183,13 @@ TEST(SweepInputs, RefuseWhatIsNotThere) {
   sweep::SweepSpec searched{.command = {"train", here, "--network", "lenet"}};
   searched.space.add("validation", "/,gone");
   EXPECT_THAT(refusal(searched), HasSubstr("\"gone\": No such file"));
+}
+
+TEST(SweepChecks, OptionsHaveDashes) {
+  for (const FieldInfo& field : sweep_fields()) {
+    EXPECT_THAT(field.name, testing::Not(HasSubstr("_")));
+    EXPECT_THAT(field.alias(), testing::Not(HasSubstr("_"))) << field.name;
+  }
 }
 
 TEST(SweepChecks, CountThePointsOfASpace) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
-#include <utility>
 
 #include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/error.h"
@@ -13,54 +12,78 @@
 namespace lockstep::cli {
 namespace {
 
+using sweep::TrialState;
+
 constexpr auto kRedrawInterval = std::chrono::seconds(1);
 constexpr int kColumnsOfCtrlC = 2;  // "^C", which the terminal prints after the line
 
+}  // namespace
+
+SweepStanding::SweepStanding(const sweep::Table& table, int64_t planned)
+    : maximizes_(table.spec.maximizes()), planned_(planned) {
+  for (const sweep::Row& row : table.rows) replace(row.trial, {row.state, row.value});
+}
+
+std::optional<SweepStanding::Rank> SweepStanding::rank_of(int64_t trial, const Known& known) const {
+  const bool full = known.state == TrialState::ended;
+  if (!known.value || !(full || known.state == TrialState::early || known.state == TrialState::stopped))
+    return std::nullopt;
+  return Rank{!full, maximizes_ ? -*known.value : *known.value, trial};
+}
+
+void SweepStanding::replace(int64_t trial, const Known& known) {
+  const auto [entry, is_new] = trials_.try_emplace(trial);
+  if (!is_new) {
+    --counts_[entry->second.state];
+    if (const auto rank = rank_of(trial, entry->second)) ranks_.erase(*rank);
+  }
+  entry->second = known;
+  ++counts_[known.state];
+  if (const auto rank = rank_of(trial, known)) ranks_.insert(*rank);
+}
+
+void SweepStanding::take(const sweep::Trial& trial, double seconds) {
+  const auto known = trials_.find(trial.number);
+  if (sweep::is_over(trial.state) && (known == trials_.end() || !sweep::is_over(known->second.state))) {
+    ++ended_here_;
+    seconds_to_last_ = seconds;
+  }
+  replace(trial.number,
+          {trial.state, std::isfinite(trial.value) ? std::optional(trial.value) : std::nullopt});
+}
+
+int64_t SweepStanding::count(TrialState state) const {
+  const auto found = counts_.find(state);
+  return found == counts_.end() ? 0 : found->second;
+}
+
 // A number that is as fast as the trials have been, and is counted down between two ends.
-std::optional<double> seconds_left(const SweepStanding& standing, int64_t running, int64_t without_end) {
-  if (standing.ended_here < std::max<int64_t>(1, running)) return std::nullopt;
-  const double each = standing.seconds_to_last / static_cast<double>(standing.ended_here);
-  const double left = each * static_cast<double>(without_end) - standing.seconds_since_last;
+std::optional<double> SweepStanding::seconds_left(double seconds, int64_t without_end) const {
+  if (ended_here_ < std::max<int64_t>(1, count(TrialState::running))) return std::nullopt;
+  const double each = seconds_to_last_ / static_cast<double>(ended_here_);
+  const double left = each * static_cast<double>(without_end) - (seconds - seconds_to_last_);
   return left > 0 ? std::optional(left) : std::nullopt;
 }
 
-}  // namespace
-
-void take_trial(SweepStanding& standing, const sweep::Trial& trial, double seconds) {
-  std::vector<sweep::Row>& rows = standing.table.rows;
-  auto row = std::find_if(rows.begin(), rows.end(),
-                          [&](const sweep::Row& one) { return one.trial == trial.number; });
-  if (row == rows.end()) row = rows.insert(row, {.trial = trial.number});
-  if (sweep::is_over(trial.state) && !sweep::is_over(row->state)) {
-    ++standing.ended_here;
-    standing.seconds_to_last = seconds;
+std::string SweepStanding::text(double seconds) const {
+  int64_t ended = 0;
+  for (const auto& [state, count] : counts_) ended += sweep::is_over(state) ? count : 0;
+  std::string text =
+      std::to_string(ended) + " of " + std::to_string(planned_) + (planned_ == 1 ? " trial" : " trials");
+  if (const int64_t failed = count(TrialState::failed); failed > 0)
+    text += ", " + std::to_string(failed) + " failed";
+  text += ", " + std::to_string(count(TrialState::running)) + " running";
+  if (!ranks_.empty()) {
+    const int64_t best = std::get<int64_t>(*ranks_.begin());
+    text += ", best " + fixed(*trials_.at(best).value, 4) + " (trial " + std::to_string(best) + ")";
   }
-  row->state = trial.state;
-  row->value = std::isfinite(trial.value) ? std::optional(trial.value) : std::nullopt;
-}
-
-std::string status_text(const SweepStanding& standing) {
-  int64_t ended = 0, running = 0, failed = 0;
-  for (const sweep::Row& row : standing.table.rows) {
-    ended += sweep::is_over(row.state) ? 1 : 0;
-    running += row.state == sweep::TrialState::running ? 1 : 0;
-    failed += row.state == sweep::TrialState::failed ? 1 : 0;
-  }
-  const int64_t all = standing.planned;
-  std::string text = std::to_string(ended) + " of " + std::to_string(all) + (all == 1 ? " trial" : " trials");
-  if (failed > 0) text += ", " + std::to_string(failed) + " failed";
-  text += ", " + std::to_string(running) + " running";
-  if (const sweep::Row* best = standing.table.best())
-    text += ", best " + fixed(*best->value, 4) + " (trial " + std::to_string(best->trial) + ")";
-  if (const auto left = seconds_left(standing, running, all - ended))
+  if (const auto left = seconds_left(seconds, planned_ - ended))
     text += ", about " + as_duration(*left) + " left";
   return text;
 }
 
-SweepStatus::SweepStatus(sweep::Table table, Console& console)
-    : console_(console), is_live_(console.can_redraw()) {
-  standing_.planned = planned_trials(table.spec);
-  standing_.table = std::move(table);
+SweepStatus::SweepStatus(const sweep::Table& table, Console& console)
+    : console_(console), is_live_(console.can_redraw()), standing_(table, planned_trials(table.spec)) {
   if (!is_live_) return;
   thread_ = std::jthread([this](const std::stop_token& stop) {
     std::condition_variable_any never;
@@ -87,7 +110,7 @@ SweepStatus::~SweepStatus() {
 
 void SweepStatus::take(const sweep::Trial& trial) {
   const std::lock_guard lock(mutex_);
-  take_trial(standing_, trial, seconds());
+  standing_.take(trial, seconds());
 }
 
 void SweepStatus::print(const std::string& text) {
@@ -106,8 +129,7 @@ void SweepStatus::note(const std::string& text) {
 
 void SweepStatus::draw() {
   if (!is_live_) return;
-  standing_.seconds_since_last = seconds() - standing_.seconds_to_last;
-  console_.print("\r" + shortened(status_text(standing_), console_.table_width() - kColumnsOfCtrlC) +
+  console_.print("\r" + shortened(standing_.text(seconds()), console_.table_width() - kColumnsOfCtrlC) +
                  "\033[K");
 }
 

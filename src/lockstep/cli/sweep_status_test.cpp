@@ -8,32 +8,43 @@ namespace {
 using sweep::TrialState;
 
 TEST(SweepStatus, SaysHowFarTheSweepIs) {
-  SweepStanding standing;
-  standing.table.spec.command = {"train", "data"};
-  standing.table.spec.space.add("learning-rate", "0.001..0.1:log");
-  standing.planned = 20;
-  EXPECT_EQ(status_text(standing), "0 of 20 trials, 0 running");
-  take_trial(standing, {.number = 0, .state = TrialState::running}, 0);
-  take_trial(standing, {.number = 1, .state = TrialState::running}, 0);
-  take_trial(standing, {.number = 1, .state = TrialState::ended, .value = 0.97123}, 10);
-  take_trial(standing, {.number = 2, .state = TrialState::running}, 10);
-  EXPECT_EQ(status_text(standing), "1 of 20 trials, 2 running, best 0.9712 (trial 1)");
-  take_trial(standing, {.number = 0, .state = TrialState::failed}, 20);
-  standing.seconds_since_last = 50;
-  EXPECT_EQ(status_text(standing),
-            "2 of 20 trials, 1 failed, 1 running, best 0.9712 (trial 1), about 2:10 left");
-  standing.seconds_since_last = 500;
-  EXPECT_EQ(status_text(standing), "2 of 20 trials, 1 failed, 1 running, best 0.9712 (trial 1)");
+  sweep::Table table;
+  table.spec.command = {"train", "data"};
+  table.spec.space.add("learning-rate", "0.001..0.1:log");
+  SweepStanding standing(table, 20);
+  EXPECT_EQ(standing.text(0), "0 of 20 trials, 0 running");
+  standing.take({.number = 0, .state = TrialState::running}, 0);
+  standing.take({.number = 1, .state = TrialState::running}, 0);
+  standing.take({.number = 1, .state = TrialState::ended, .value = 0.97123}, 10);
+  standing.take({.number = 2, .state = TrialState::running}, 10);
+  EXPECT_EQ(standing.text(10), "1 of 20 trials, 2 running, best 0.9712 (trial 1)");
+  standing.take({.number = 0, .state = TrialState::failed}, 20);
+  EXPECT_EQ(standing.text(70), "2 of 20 trials, 1 failed, 1 running, best 0.9712 (trial 1), about 2:10 left");
+  EXPECT_EQ(standing.text(520), "2 of 20 trials, 1 failed, 1 running, best 0.9712 (trial 1)");
 }
 
 TEST(SweepStatus, CountsTrialsOfAnEarlierProgramWithoutTheirTime) {
-  SweepStanding standing;
-  standing.table.spec.space.add("x", "1..9");
-  standing.planned = 4;
-  standing.table.rows = {{.trial = 0, .state = TrialState::ended, .value = 1.0}, {.trial = 1}};
-  EXPECT_EQ(status_text(standing), "1 of 4 trials, 0 running, best 1.0000 (trial 0)");
-  take_trial(standing, {.number = 1, .state = TrialState::ended, .value = 2.0}, 30);
-  EXPECT_EQ(status_text(standing), "2 of 4 trials, 0 running, best 2.0000 (trial 1), about 1:00 left");
+  sweep::Table table;
+  table.spec.space.add("x", "1..9");
+  table.rows = {{.trial = 0, .state = TrialState::ended, .value = 1.0}, {.trial = 1}};
+  SweepStanding standing(table, 4);
+  EXPECT_EQ(standing.text(0), "1 of 4 trials, 0 running, best 1.0000 (trial 0)");
+  standing.take({.number = 1, .state = TrialState::ended, .value = 2.0}, 30);
+  EXPECT_EQ(standing.text(30), "2 of 4 trials, 0 running, best 2.0000 (trial 1), about 1:00 left");
+}
+
+// Whatever the order in which they begin, and also when the best one starts again.
+TEST(SweepStatus, NamesTheBestTrialOfTheTable) {
+  sweep::Table table;
+  table.spec.space.add("x", "1..9");
+  SweepStanding standing(table, 4);
+  standing.take({.number = 3, .state = TrialState::early, .value = 9.0}, 10);
+  EXPECT_EQ(standing.text(100), "1 of 4 trials, 0 running, best 9.0000 (trial 3)");
+  standing.take({.number = 2, .state = TrialState::ended, .value = 5.0}, 10);
+  standing.take({.number = 1, .state = TrialState::ended, .value = 5.0}, 10);
+  EXPECT_EQ(standing.text(100), "3 of 4 trials, 0 running, best 5.0000 (trial 1)");
+  standing.take({.number = 1, .state = TrialState::running}, 11);
+  EXPECT_EQ(standing.text(100), "2 of 4 trials, 1 running, best 5.0000 (trial 2)");
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ double Question::number(std::string_view name) const {
               "text(" + quote(name) + ") returns it as text");
 }
 
-AskTell::AskTell(const Space& space, const SearchOptions& options)
-    : search_(space, options), is_free_(options.free) {
+AskTell::AskTell(const Space& space, const SearchOptions& options) : search_(space, options) {
   if (options.stop != StopRule::none && options.total_steps <= 0)
     throw Error(ErrorCode::invalid_option, "a stop rule needs the steps of a trial's full length",
                 "set SearchOptions::total_steps");
@@ -58,7 +57,7 @@ void AskTell::tell(const Question& question, const Outcome& outcome) {
         ErrorCode::invalid_option,
         trial + " cannot be told as " + quote(enum_names(outcome.state)[static_cast<size_t>(outcome.state)]),
         "tell what became of it: ended, waiting, stopped or failed");
-  if (is_free_) {
+  if (search_.tells_in_any_order()) {
     search_.tell(segment, outcome);
     std::erase(asked_, segment);
     return;

@@ -51,7 +51,6 @@ class AskTell {
   void tell_in_turn();
 
   Search search_;
-  bool is_free_;
   std::vector<Segment> asked_;
   std::map<Segment, Outcome> told_;
 };

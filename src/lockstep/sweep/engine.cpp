@@ -55,7 +55,6 @@ class Engine {
     while (true) {
       if (options_.shared) read_new_lines();
       tell_known();
-      end_early_trials();
       if (options_.stop.stop_requested() || stops_) break;
       start_trials();
       if (places_.running().empty() && !search_.next()) break;
@@ -104,17 +103,24 @@ class Engine {
     for (const LogLine& line : log_reader_.read()) history_.take(line);
   }
 
-  // Tells all outcomes that are there and next in turn.
+  // An outcome that is there and that the search may know next.
+  std::optional<Segment> next_known() {
+    const auto next = search_.next();
+    if (search_.tells_in_any_order())
+      return history_.first_untold([&](const Segment& one) { return search_.is_under_way(one); });
+    return next && history_.known.contains(*next) ? next : std::nullopt;
+  }
+
   void tell_known() {
-    while (true) {
-      std::optional<Segment> next = search_.next();
-      if (spec_.options.free) next = history_.first_of(search_.under_way());
-      if (!next || !history_.known.contains(*next)) return;
+    while (const auto next = next_known()) {
       if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
       search_.tell(*next, outcome_of(history_.known.at(*next)));
+      history_.tell(*next);
       if (const auto line = history_.line_after_early(*next)) write(*line);
-      kept_weights_.take(search_.trials()[static_cast<size_t>(next->trial)]);
+      look_at_told(search_.trials()[static_cast<size_t>(next->trial)]);
     }
+    if (search_.next()) return;
+    for (const Trial& trial : search_.trials()) look_at_told(trial);  // its end may have ended more of them
   }
 
   // A trial that was started again may have another result, so that later ones are others, too: they begin
@@ -156,15 +162,12 @@ class Engine {
     return search_.space().assignment(search_.trials()[static_cast<size_t>(trial)].point);
   }
 
-  void end_early_trials() {
-    for (const Trial& trial : search_.trials()) {
-      if (trial.state != TrialState::early) continue;
-      kept_weights_.take(trial);
-      if (history_.ended_early(trial)) continue;
-      history_.early[trial.number] = trial.step;
-      log_.write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
-      say(trial, "");
-    }
+  void look_at_told(const Trial& trial) {
+    kept_weights_.take(trial);
+    if (trial.state != TrialState::early || history_.ended_early(trial)) return;
+    history_.early[trial.number] = trial.step;
+    log_.write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
+    say(trial, "");
   }
 
   void start_trials() {
@@ -322,12 +325,13 @@ class Engine {
   void move_workers() {
     if (!options_.moves_workers || !spec_.trains() || Clock::now() - moved_at_ < kMoveInterval) return;
     moved_at_ = Clock::now();
-    int64_t waiting = 0;
-    for (const Segment& segment : search_.under_way())
-      waiting += !places_.running().contains(segment) && !history_.known.contains(segment) ? 1 : 0;
-    const WorkerShare share{.all = side_by_side_ * spec_.options.workers,
-                            .trials = static_cast<int64_t>(places_.running().size()) + waiting,
-                            .least = spec_.options.workers};
+    auto trials = static_cast<int64_t>(places_.running().size());
+    for (const Segment& segment : search_.under_way()) {
+      if (trials >= side_by_side_) break;  // no place is left over, however many more wait
+      trials += !places_.running().contains(segment) && !history_.known.contains(segment) ? 1 : 0;
+    }
+    const WorkerShare share{
+        .all = side_by_side_ * spec_.options.workers, .trials = trials, .least = spec_.options.workers};
     for (const auto& [segment, running] : places_.running()) {
       const int64_t workers = workers_for(share);
       if (workers == running.workers || moving_.contains(segment)) continue;

@@ -219,6 +219,25 @@ TEST_F(SweepEngine, ATrialWhoseProgramIsKilledAgainAndAgainFails) {
   EXPECT_THAT(row.error, HasSubstr("was killed, 11 times; if memory ran out, give each job more"));
 }
 
+// As a sweep goes on with other places: it tells first what it had found first.
+TEST(History, KeepsTheOrderOfWhatTheSearchDoesNotKnow) {
+  History history;
+  for (const int64_t trial : {2, 0, 1, 2}) history.take({.kind = LogKind::outcome, .trial = trial});
+  const auto first = [&] {
+    return history.first_untold([](const Segment& one) { return one.trial != 1; })
+        .value_or(Segment{-1})
+        .trial;
+  };
+  EXPECT_EQ(first(), 2);
+  history.tell({2, 0});
+  EXPECT_EQ(first(), 0);
+  history.begin_anew(0);
+  EXPECT_EQ(first(), -1);
+  EXPECT_TRUE(history.known.contains({1, 0}));
+  EXPECT_TRUE(history.known.contains({2, 0}));
+  EXPECT_FALSE(history.known.contains({0, 0}));
+}
+
 TEST(History, CountsKillsSinceATrialWasFurther) {
   History history;
   const auto kills_after = [&](int64_t step) {

@@ -82,17 +82,27 @@ int64_t Search::rung_steps(size_t rung) const {
   return static_cast<int64_t>(std::min(steps, 1e15));
 }
 
-std::vector<Segment> Search::under_way() {
-  fill();
-  std::vector<Segment> segments;
-  for (const Flight& flight : flights_) segments.push_back(flight.segment);
-  return segments;
+// Of the part that the trial is trained next; 0: to its end.
+int64_t Search::end_of_segment(const Trial& trial) const {
+  if (options_.stop == StopRule::none) return 0;
+  const int64_t rung = rung_steps(trial.at_rungs.size());
+  return trial.total_steps == 0 || rung < trial.total_steps ? rung : 0;
+}
+
+bool Search::is_under_way(const Segment& segment) const {
+  if (segment.trial < 0 || segment.trial >= std::ssize(trials_)) return false;
+  const Trial& trial = trials_[static_cast<size_t>(segment.trial)];
+  return trial.state == TrialState::running && segment.until == end_of_segment(trial);
+}
+
+bool Search::tells_in_any_order() const {
+  return options_.free || (!sampler_->learns() && options_.stop == StopRule::none);
 }
 
 std::optional<Segment> Search::next() {
   fill();
   if (flights_.empty()) return std::nullopt;
-  return flights_.front().segment;
+  return flights_.begin()->segment;
 }
 
 void Search::fill() {
@@ -195,22 +205,18 @@ std::vector<Observation> Search::observations_before(int64_t number) const {
 }
 
 void Search::give_out(Trial& trial) {
-  Segment segment{.trial = trial.number};
+  const Segment segment{.trial = trial.number, .until = end_of_segment(trial)};
   double duration = 1;
-  if (options_.stop != StopRule::none) {
-    const int64_t rung = rung_steps(trial.at_rungs.size());
-    if (trial.total_steps == 0 || rung < trial.total_steps) segment.until = rung;
-    duration = static_cast<double>((segment.until > 0 ? rung : trial.total_steps) - trial.step);
-  }
+  if (options_.stop != StopRule::none)
+    duration = static_cast<double>((segment.until > 0 ? segment.until : trial.total_steps) - trial.step);
   trial.state = TrialState::running;
-  const Flight flight{now_ + duration, given_out_++, segment};
-  flights_.insert(std::upper_bound(flights_.begin(), flights_.end(), flight), flight);
+  flights_.insert({now_ + duration, given_out_++, segment});
 }
 
 void Search::tell(const Segment& segment, const Outcome& outcome) {
   const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                    [&](const Flight& one) { return one.segment == segment; });
-  if (flight == flights_.end() || (!options_.free && flight != flights_.begin()))
+  if (flight == flights_.end() || (!tells_in_any_order() && flight != flights_.begin()))
     throw Error(ErrorCode::internal,
                 "an outcome of trial " + std::to_string(segment.trial) + " was told out of turn");
   now_ = std::max(now_, flight->end);

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,12 +99,19 @@ class Search {
   Search(const Space& space, const SearchOptions& options);
 
   /// Gives out the segments that can be trained now, the most urgent first: those that were given out before
-  /// and have no outcome yet, too.
-  std::vector<Segment> under_way();
+  /// and have no outcome yet, too. A view of the search: until an outcome is told.
+  auto under_way() {
+    fill();
+    return std::views::transform(std::as_const(flights_), &Flight::segment);
+  }
+  /// Whether the segment was given out and has no outcome yet.
+  bool is_under_way(const Segment& segment) const;
 
-  /// The segment whose outcome is told next. Nothing if the search is over. With Options::free any segment
-  /// under way may be told.
+  /// The segment whose outcome is told next. Nothing if the search is over.
   std::optional<Segment> next();
+  /// Whether any segment under way may be told instead: with SearchOptions::free, and where no trial depends
+  /// on the result of another one.
+  bool tells_in_any_order() const;
 
   void tell(const Segment& segment, const Outcome& outcome);
 
@@ -137,6 +146,7 @@ class Search {
   void tell_rung(Trial& trial);
   bool goes_on(const Trial& trial) const;
   int64_t rung_steps(size_t rung) const;
+  int64_t end_of_segment(const Trial& trial) const;
   double loss_of(double value) const { return options_.maximize ? -value : value; }
   std::vector<Observation> observations_before(int64_t trial) const;
 
@@ -146,7 +156,7 @@ class Search {
   int64_t count_ = 0;
   std::map<int64_t, Point> kept_points_;
   std::vector<Trial> trials_;
-  std::vector<Flight> flights_;
+  std::set<Flight> flights_;
   double now_ = 0;
   int64_t given_out_ = 0;
 };

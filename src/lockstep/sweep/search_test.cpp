@@ -89,6 +89,28 @@ TEST(Search, ATrialSeesThoseMoreThanTheLagBefore) {
   EXPECT_THROW(search.tell({2, 0}, {.value = 1}), Error);
 }
 
+TEST(Search, ResultsThatNoTrialDependsOnAreToldInAnyOrder) {
+  for (const SearchKind kind : {SearchKind::random, SearchKind::sobol, SearchKind::grid}) {
+    const SearchOptions options{.sampler = {.kind = kind}, .count = 4};
+    Search in_turn(space_of_two(), options), reversed(space_of_two(), options);
+    ASSERT_TRUE(reversed.tells_in_any_order());
+    EXPECT_EQ(reversed.under_way().size(), 4u);
+    for (int64_t trial = 0; trial < 4; ++trial) in_turn.tell({trial, 0}, {.value = 1});
+    for (int64_t trial = 3; trial >= 0; --trial) {
+      EXPECT_TRUE(reversed.is_under_way({trial, 0}));
+      reversed.tell({trial, 0}, {.value = 1});
+      EXPECT_FALSE(reversed.is_under_way({trial, 0}));
+    }
+    EXPECT_FALSE(reversed.next());
+    for (size_t trial = 0; trial < 4; ++trial)
+      EXPECT_EQ(reversed.trials()[trial].point, in_turn.trials()[trial].point);
+  }
+  for (const StopRule stop : {StopRule::asha, StopRule::median})
+    EXPECT_FALSE(
+        Search(space_of_two(), {.sampler = {.kind = SearchKind::random}, .stop = stop, .first_rung = 4})
+            .tells_in_any_order());
+}
+
 // A free sweep asks for as many as it has places: one more than its lag.
 TEST(Search, AFreeSearchWithAStopRuleFillsAllPlaces) {
   for (const StopRule stop : {StopRule::none, StopRule::asha, StopRule::median}) {

@@ -72,9 +72,7 @@ struct SweepOptions {
     field("workers", self.workers, "workers of each trial", between(1, 4096));
     field("trials-as", self.trials_as,
           "threads: of one process, which has one copy of the data; processes: each trial is one, so that a "
-          "crash "
-          "ends no other; auto: threads for train",
-          also("trials_as"));
+          "crash ends no other; auto: threads for train");
     field("memory", self.memory,
           "memory of all trials on threads, such as 8G; a trial that does not fit waits; empty: most of what "
           "is free");

@@ -11,7 +11,7 @@ void History::take(const LogLine& line) {
   } else if (line.kind == LogKind::outcome) {
     const Segment segment{line.trial, line.until};
     early.erase(line.trial);  // it went on
-    if (!known.contains(segment)) order.push_back(segment);
+    if (!known.contains(segment)) untold.push_back(segment);
     known[segment] = line;
   } else if (line.kind == LogKind::lost) {
     take_loss(line);
@@ -48,11 +48,15 @@ bool History::ended_early(const Trial& trial) const {
   return ended != early.end() && (!ended->second || *ended->second == trial.step);
 }
 
-std::optional<Segment> History::first_of(const std::vector<Segment>& segments) const {
-  for (const Segment& segment : order) {
-    if (std::find(segments.begin(), segments.end(), segment) != segments.end()) return segment;
-  }
-  return std::nullopt;
+std::optional<Segment> History::first_untold(const std::function<bool(const Segment&)>& is_wanted) const {
+  const auto found = std::find_if(untold.begin(), untold.end(), is_wanted);
+  return found == untold.end() ? std::nullopt : std::optional(*found);
+}
+
+// Most often it is one of the first.
+void History::tell(const Segment& segment) {
+  const auto found = std::find(untold.begin(), untold.end(), segment);
+  if (found != untold.end()) untold.erase(found);
 }
 
 std::optional<LogLine> History::line_after_early(const Segment& segment) const {
@@ -63,8 +67,8 @@ std::optional<LogLine> History::line_after_early(const Segment& segment) const {
 }
 
 void History::begin_anew(int64_t trial) {
-  std::erase_if(known, [&](const auto& one) { return one.first.trial == trial; });
-  std::erase_if(order, [&](const Segment& one) { return one.trial == trial; });
+  known.erase(known.lower_bound({.trial = trial}), known.lower_bound({.trial = trial + 1}));
+  std::erase_if(untold, [&](const Segment& one) { return one.trial == trial; });
   begun.erase(trial);
   early.erase(trial);
   losses.erase(trial);

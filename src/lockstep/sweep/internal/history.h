@@ -1,6 +1,8 @@
 // What a sweep's log says of its trials, and what has happened since: all that is known when a sweep goes on.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,7 +29,7 @@ struct Kills {
 
 struct History {
   std::map<Segment, LogLine> known{};                   ///< outcomes, as they are in the log
-  std::vector<Segment> order{};                         ///< of known, as they came
+  std::deque<Segment> untold{};                         ///< those that the search does not know, as they came
   std::map<int64_t, std::vector<std::string>> begun{};  ///< trials with their parameters, NAME=VALUE
   /// Trials that the stop rule has ended, and after which step; nothing: the log does not say it.
   std::map<int64_t, std::optional<int64_t>> early{};
@@ -42,8 +44,10 @@ struct History {
   int64_t losses_for(const std::string& why, int64_t trial) const;
   /// Whether the log says that the stop rule has ended the trial where it is.
   bool ended_early(const Trial& trial) const;
-  /// The one of these segments that became known first.
-  std::optional<Segment> first_of(const std::vector<Segment>& segments) const;
+  /// The first of the untold segments for which `is_wanted` is true.
+  std::optional<Segment> first_untold(const std::function<bool(const Segment&)>& is_wanted) const;
+  /// The search knows its outcome.
+  void tell(const Segment& segment);
   /// The line of an outcome of a trial that the log says ended early, and before that: with more trials it
   /// has gone on after all.
   std::optional<LogLine> line_after_early(const Segment& segment) const;

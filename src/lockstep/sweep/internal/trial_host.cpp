@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "lockstep/base/error.h"
@@ -45,7 +46,10 @@ void TrialHost::send(const TrialOrder& order) {
     const ssize_t sent = ::send(socket_.get(), line.data() + at, line.size() - at, MSG_NOSIGNAL);
     if (sent > 0) {
       at += static_cast<size_t>(sent);
-    } else if (errno != EINTR && errno != EAGAIN) {
+    } else if (errno == EAGAIN) {
+      pollfd room{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+      ::poll(&room, 1, -1);  // its death ends the wait, too
+    } else if (errno != EINTR) {
       return;
     }
   }
