@@ -6,6 +6,12 @@ add_library(lockstep_lockstep INTERFACE)
 add_library(lockstep::lockstep ALIAS lockstep_lockstep)
 set_target_properties(lockstep_lockstep PROPERTIES EXPORT_NAME lockstep)
 target_link_libraries(lockstep_lockstep INTERFACE lockstep_train)
+# Opened at run time, so no link builds them where a project adds this one with EXCLUDE_FROM_ALL.
+foreach(plug_in lockstep_cuda lockstep_object_store)
+  if(TARGET ${plug_in})
+    add_dependencies(lockstep_lockstep ${plug_in})
+  endif()
+endforeach()
 if(NOT LOCKSTEP_INSTALL)
   return()
 endif()
@@ -14,9 +20,8 @@ include(CMakePackageConfigHelpers)
 install(TARGETS ${_modules} lockstep_lockstep EXPORT lockstep_targets)
 install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake DESTINATION
   ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE PATTERN cli EXCLUDE PATTERN cuda EXCLUDE
-  PATTERN object_store EXCLUDE PATTERN pages EXCLUDE PATTERN scripts EXCLUDE PATTERN "test_*.h" EXCLUDE)
+install(CODE "set(LOCKSTEP_SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(LOCKSTEP_INCLUDE_DESTINATION \"${CMAKE_INSTALL_INCLUDEDIR}\")")
+install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstep-config.cmake.in
   ${PROJECT_BINARY_DIR}/lockstep-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

@@ -46,10 +46,12 @@ void make_use_and_remove(const std::string& name, const std::string& package, do
   std::printf("%lld x %s, $%.2f an hour with the prices of %s\n", static_cast<long long>(plan.machines),
               plan.type.c_str(), plan.dollars_per_hour, plan.prices_date.c_str());
   if (plan.dollars_per_hour > most_per_hour)
-    throw Error(ErrorCode::invalid_option, "the cluster costs more than the limit", "choose another type");
+    throw Error(ErrorCode::invalid_option, "the cluster costs more than the limit of an hour",
+                "give a higher number of DOLLARS, or another .type or .workers in this source");
   const auto records = cloud::ClusterRecords::of_user();
   if (records.has(name))
-    throw Error(ErrorCode::invalid_option, "there is a cluster " + name + " already", "choose another name");
+    throw Error(ErrorCode::invalid_option, "there is a cluster \"" + name + "\" already",
+                "give another NAME, or remove it: lockstep cloud remove " + name);
   const cloud::Watch until_stopped{.show = show, .stop = signals.token()}, to_its_end{.show = show};
   try {
     aws->create(name, request, until_stopped);

@@ -2,11 +2,11 @@
 // start with new weights, for other classes than those it was trained on. The other layers stay as they are
 // (--backbone 0) or learn too, at a fraction of the learning rate.
 //
-//   build/transfer_head/transfer_head FOLDER model.safetensors      digits_cnn, whose last layer is "10"
-//   build/transfer_head/transfer_head FOLDER squeezenet.safetensors
-//     --network squeezenet --head classifier.1 --backbone 0
+//   build/transfer_head/transfer_head FOLDER WEIGHTS            digits_cnn, whose last layer is "10"
+//   build/transfer_head/transfer_head FOLDER WEIGHTS --network squeezenet --head classifier.1 --backbone 0
 //
-// FOLDER holds a folder of images for each class. Its last line:
+// FOLDER holds a folder of images for each class. WEIGHTS is a file of safetensors or of PyTorch's
+// torch.save, such as the model.safetensors of a run. The last line:
 //   accuracy 0.850 on 100 images held out; 115210 of 123090 learnables are of the new head "10"
 #include <cstdio>
 #include <map>

@@ -150,7 +150,7 @@ class Cloud(unittest.TestCase):
         self.assertEqual([json.loads(line)[0] for line in account.log.read_text().splitlines()],
                          ["create-cluster", "update-cluster", "update-compute-fleet", "update-compute-fleet",
                           "delete-cluster"])
-        self.assertIn("costs more than the limit", self.check(run("c2", "1"), 1).stderr)
+        self.assertIn("hint: give a higher number of DOLLARS", self.check(run("c2", "1"), 1).stderr)
         self.assertIn("ParallelCluster refused create-cluster: no",
                       self.check(run("c3", "20", {"FAKE_PCLUSTER_ERROR": "no"}), 1).stderr)
         for name in ("c1", "c2", "c3"):

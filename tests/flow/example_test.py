@@ -80,13 +80,18 @@ def check_ctrl_c(program, digits, work, environment):
 
 
 def check_headers(include):
-    """Each installed header includes installed headers only, and none is of a test."""
+    """What the pages and examples include is installed, with what that includes, and nothing of the insides."""
     for header in include.rglob("*.h"):
-        if header.name.startswith("test_"):
-            sys.exit(f"{header} is a header of a test")
         for name in re.findall(r'^#include "(.*)"', header.read_text(), re.MULTILINE):
             if not (include / name).exists():
                 sys.exit(f"{header} includes {name}, which is not installed")
+    for file in (runs.ROOT / "README.md", *runs.ROOT.glob("docs/*.md"), *runs.ROOT.glob("examples/*/*.cpp")):
+        for name in re.findall(r'^#include "(lockstep/.*)"', file.read_text(), re.MULTILINE):
+            if not (include / name).exists():
+                sys.exit(f"{file} includes {name}, which is not installed")
+    for folder in ("cli", "studio", "train/step", "train/loop", "train/planning"):
+        if (include / "lockstep" / folder).exists():
+            sys.exit(f"headers of lockstep/{folder} are installed, but nothing that a program includes needs them")
 
 
 def check_found(cmake, work, options, environment):

@@ -11,14 +11,15 @@
 
 namespace lockstep::pool {
 
+/// Options of a job.
 struct BatchOptions {
   std::string profile{};  ///< where it runs; empty: the user's default profile
   int64_t workers = 0;    ///< ranks of its group; 0: those of the profile, one in the queue of this machine
   std::string name{};     ///< by which commands find it; empty: that of the task
   std::vector<std::string> after{};  ///< ids of jobs that must have ended well before
-  int64_t priority = 0;
-  int64_t memory = 0;    ///< bytes that it uses; 0: not known
-  bool requeue = false;  ///< start it again after it was killed
+  int64_t priority = 0;              ///< of jobs that wait, those with a higher number start first
+  int64_t memory = 0;                ///< bytes that it uses; 0: not known
+  bool requeue = false;              ///< start it again after it was killed
 };
 
 /// What jobs of all tasks have in common. A handle: copies are of one job. It holds no process: the job goes

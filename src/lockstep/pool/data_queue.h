@@ -11,6 +11,7 @@ namespace lockstep::pool {
 
 class QueueCore;
 
+/// Options of a DataQueue.
 struct DataQueueOptions {
   int64_t capacity = 64;  ///< maximum number of values of one rank on their way; further sends wait
 };
@@ -31,9 +32,13 @@ class AnyDataQueue {
 /// which they were sent; those of different ranks as they come. A call that names the queue ends after all
 /// its values have been handled, so what the handler wrote can be read then. If the handler throws, the call
 /// that sent the value fails, and the rest of that call's values are dropped. The handler may start calls,
-/// but to wait for a call that names its own queue throws invalid_option there, unless the call has ended. It
-/// must not wait for workers that wait for it, because their values fill the queue. A handle: copies refer to
-/// one queue. Its thread ends with the last copy and the last call that uses it.
+/// but to wait for a call that names its own queue throws invalid_option there, unless the call has ended. A
+/// handler that waits without a limit for another call may wait forever: if all workers of the pool are in
+/// Worker::send because this queue is full, none of them can begin that call. Use AnyFuture::wait with a
+/// limit, or let the client wait. A handle: copies refer to one queue. Its thread ends with the last copy and
+/// the last call that uses it.
+///
+/// DataQueue throws invalid_option for a capacity under 1.
 template <Described Value>
 class DataQueue : public AnyDataQueue {
  public:

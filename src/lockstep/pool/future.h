@@ -70,7 +70,8 @@ class Future : public AnyFuture {
 
   /// Waits for the result. Throws the error of the rank that failed first, or cancelled; every call of get
   /// returns or throws the same. The wait ends with the call: it also ends when a worker dies or hangs, or
-  /// the pool closes.
+  /// the pool closes. On a pool of threads, the tensors of all results of a future share their memory: any
+  /// thread may read them, but clone a tensor before you write to it in place.
   T get() const { return read_(results()); }
 
  private:

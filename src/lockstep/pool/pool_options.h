@@ -13,9 +13,11 @@
 
 namespace lockstep::pool {
 
+/// What the workers of a pool are.
 enum class PoolKind { threads, processes };
 constexpr std::array<const char*, 2> enum_names(PoolKind) { return {"threads", "processes"}; }
 
+/// What a pool is opened with (Session::open_pool).
 struct PoolOptions {
   /// Where the workers run (lockstep cluster list). "local" is this machine. On a cluster they are processes
   /// of a job that is submitted for the pool, and `gpus` is the scheduler's to choose. Empty: the user's

@@ -19,6 +19,7 @@
 
 namespace lockstep::sweep {
 
+/// Options of run.
 struct RunOptions {
   SearchOptions search{};
   std::string metric{};  ///< the number of the task's result that is searched for; empty: the first one

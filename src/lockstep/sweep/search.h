@@ -29,18 +29,21 @@ enum class StopRule {
 };
 constexpr std::array<const char*, 3> enum_names(StopRule) { return {"none", "asha", "median"}; }
 
+/// What is searched for, and how. The options of `lockstep sweep` with these names mean the same.
 struct SearchOptions {
-  SamplerChoice sampler{};
-  int64_t count = 20;
-  int64_t lag = 8;
-  bool maximize = true;
-  StopRule stop = StopRule::none;
-  int64_t first_rung = 0;  ///< steps
-  int64_t reduction = 3;
-  int64_t total_steps = 0;  ///< of each trial's full length; 0: outcomes say it
-  bool free = false;        ///< outcomes may be told in any order
+  SamplerChoice sampler{};         ///< how the parameters of a trial are chosen, and the seed
+  int64_t count = 20;              ///< number of trials; a grid has no more than its points
+  int64_t lag = 8;                 ///< a trial does not depend on the outcomes of so many trials before it
+  bool maximize = true;            ///< whether the highest value is the best one, or the lowest
+  StopRule stop = StopRule::none;  ///< whether trials that do badly end early
+  int64_t first_rung = 0;          ///< step of the first rung; with a stop rule above 0
+  int64_t reduction = 3;           ///< the next rung has this many times the steps of the one before
+  int64_t total_steps = 0;         ///< of each trial's full length; 0: outcomes say it
+  bool free = false;  ///< outcomes are used in the order in which they are told, not in that of the trials:
+                      ///< the search then depends on which trials are quick
 };
 
+/// How far a trial is.
 enum class TrialState {
   waiting,  ///< paused at a rung, or not begun
   running,  ///< a segment of it was given out
@@ -66,14 +69,15 @@ struct Outcome {
   std::string error{};
 };
 
+/// One choice of the parameters, and what is known of its training.
 struct Trial {
-  int64_t number = 0;
-  Point point{};
+  int64_t number = 0;  ///< from 0, in the order in which trials begin
+  Point point{};       ///< its parameters; Space::assignment gives their names and texts
   TrialState state = TrialState::waiting;
-  double value = kAbsent;
-  int64_t step = 0;
-  int64_t total_steps = 0;
-  std::string error{};
+  double value = kAbsent;          ///< what is searched for, as Outcome::value
+  int64_t step = 0;                ///< up to which it was trained
+  int64_t total_steps = 0;         ///< of its full length; 0: not known
+  std::string error{};             ///< why it failed
   std::vector<double> at_rungs{};  ///< its value at each rung that it has reached
   int64_t promoted = 0;            ///< rungs from which it went on
 };

@@ -17,6 +17,7 @@
 
 namespace lockstep::train {
 
+/// Options of sgdm_update and Sgdm.
 struct SgdmOptions {
   double learning_rate = 0.01;
   double momentum = 0.9;
@@ -31,6 +32,7 @@ struct SgdmOptions {
   };
 };
 
+/// Options of adam_update and Adam.
 struct AdamOptions {
   double learning_rate = 0.001;
   double beta1 = 0.9;
@@ -47,9 +49,10 @@ struct AdamOptions {
   };
 };
 
+/// The result of sgdm_update, one tensor for each learnable.
 struct SgdmUpdate {
   std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> velocity;
+  std::vector<at::Tensor> velocity;  ///< for the next step
 };
 
 /// One step of SGD with momentum, with PyTorch's arithmetic. Returns new tensors and does not change its
@@ -77,7 +80,7 @@ AdamUpdate adam_update(const std::vector<at::Tensor>& parameters, const std::vec
                        const AdamMoments& moments = {}, const AdamOptions& options = {});
 
 /// A custom update rule: calls f(parameter, gradient) for each learnable, without a graph, and returns the
-/// new values.
+/// new values. Throws invalid_option if the lists do not fit together.
 std::vector<at::Tensor> update(
     const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
     const std::function<at::Tensor(const at::Tensor& parameter, const at::Tensor& gradient)>& f);

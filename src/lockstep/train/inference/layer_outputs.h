@@ -19,6 +19,8 @@ using TakeRows = std::function<void(int64_t first, const at::Tensor& rows)>;
 
 struct Together;
 
+/// Computes the outputs of one layer, in parts that `take` receives, for data whose outputs do not fit in
+/// memory; layer_outputs returns them as one tensor.
 class LayerOutputs {
  public:
   /// Options as for predict. Throws invalid_option if the network has no such layer.

@@ -307,6 +307,17 @@ bool is_among_five(const Prediction& prediction) {
   return before < 5;
 }
 
+// Of other data or of another model, it would be counted beside the table.
+void check_fits(const Prediction& prediction, size_t classes) {
+  if (prediction.scores.size() == classes && static_cast<size_t>(prediction.target) < classes) return;
+  throw Error(ErrorCode::invalid_option,
+              "the prediction of " + quote(prediction.source) + " has " +
+                  std::to_string(prediction.scores.size()) + " scores and the target " +
+                  std::to_string(prediction.target) + ", and does not fit " + std::to_string(classes) +
+                  " classes",
+              "evaluate with the classes of the model, and open the data with them: SourceOptions::classes");
+}
+
 }  // namespace
 
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes) {
@@ -315,6 +326,7 @@ Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vecto
   int64_t correct = 0, among_five = 0;
   for (const Prediction& prediction : predictions) {
     if (prediction.target < 0) continue;
+    check_fits(prediction, classes.size());
     among_five += is_among_five(prediction);
     ++evaluation.samples;
     correct += prediction.target == prediction.label;

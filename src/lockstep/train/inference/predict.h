@@ -112,14 +112,18 @@ std::vector<Prediction> predict(Model model, const data::Dataset& dataset, const
 /// is of interest.
 inline constexpr size_t kLeastClassesForTop5 = 10;
 
+/// How good predictions are, over the samples whose class is known.
 struct Evaluation {
-  double loss = 0;
-  double accuracy = 0;
+  double loss = 0;                           ///< mean cross-entropy
+  double accuracy = 0;                       ///< share of correct predictions, 0 to 1
   std::optional<double> top5_accuracy = {};  ///< with kLeastClassesForTop5 or more
   int64_t samples = 0;
   ConfusionMatrix confusion;
 };
 
+/// Compares predictions with their targets. `classes` are the model's, in its order. The data must have been
+/// opened with them (SourceOptions::classes), so that its labels have the same order. Throws invalid_option
+/// for a prediction that is not for that many classes, and for a target that is none of them.
 Evaluation evaluate(const std::vector<Prediction>& predictions, const std::vector<std::string>& classes);
 
 /// The indices of the predictions that are wrong, the highest score first; those with equal scores in order,

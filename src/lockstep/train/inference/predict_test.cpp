@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -49,6 +51,17 @@ TEST(Evaluation, ScoresThatAreNanDoNotPutEveryClassAmongTheFive) {
   const Evaluation evaluation = evaluate(predictions, class_names(10));
   EXPECT_EQ(evaluation.top5_accuracy, 0.5);
   EXPECT_TRUE(std::isnan(evaluation.loss));
+}
+
+TEST(Evaluation, RefusesPredictionsOfOtherClasses) {
+  for (const auto& [target, classes] : {std::pair<int64_t, size_t>{10, 10}, {1, 9}, {1, 11}}) {
+    try {
+      evaluate({prediction(target, 2, 0.5)}, class_names(classes));
+      FAIL() << "target " << target << " of " << classes << " classes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_option);
+    }
+  }
 }
 
 TEST(Mistakes, TheHighestScoreComesFirstAndNanLast) {
