@@ -165,7 +165,9 @@ void RunRecord::State::begin_log() {
   views.push_back(view::svg_curves(folder));
   views.push_back(view::tensorboard(folder, attempt));
   const std::string damage = add_earlier(views, folder);
-  log.open({folder}, status_at(run, attempt, /*total_steps=*/0), std::move(views));
+  record::Status status = status_at(run, attempt, LengthPlan{});
+  status.epoch = position.epoch + (position.mini_batch > 0 ? 1 : 0);
+  log.open({folder}, status, std::move(views));
   log.say(environment_here(options.data, worker.size(), worker.size()));
   log.say(record::PlanOfRun{.network = model.parts().network.name(),
                             .folder = options.data,
