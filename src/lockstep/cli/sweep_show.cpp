@@ -170,6 +170,9 @@ int run_sweep_export(const Call& call, Console& console) {
   const auto choice = settings_of<SweepExportChoice>(call);
   if (choice.csv.empty() && choice.json.empty())
     throw Error(ErrorCode::invalid_option, "there is no file to write", "name one with --csv or --json");
+  if (choice.csv == choice.json)
+    throw Error(ErrorCode::invalid_option, "--csv and --json name the same file, " + quote(choice.csv),
+                "write one of them to another file");
   const sweep::Table table = sweep::read_table({call.words.front()});
   if (!choice.csv.empty()) write_to(choice.csv, as_csv(table), console);
   if (!choice.json.empty()) write_to(choice.json, as_json(chosen_rows(table, {})), console);
