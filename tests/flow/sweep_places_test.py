@@ -106,7 +106,8 @@ class Places(runs.TestFolders, unittest.TestCase):
             {"command": ["train", "data"], "search": "random", "stop-rule": "asha", "first-rung": 30, "count": 2,
              "parameters": {"learning-rate": "0.1..0.9"}}))
         log = [{"kind": "begin", "trial": 0, "until": 30, "parameters": ["learning-rate=0.5"]},
-               {"kind": "outcome", "trial": 0, "until": 30, "state": "waiting", "value": 0.5, "step": 30, "total_steps": 90}]
+               {"kind": "outcome", "trial": 0, "until": 30, "state": "waiting", "value": 0.5, "step": 30,
+                "total_steps": 90}]
         (sweep / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
         with (sweep / "lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
