@@ -3,6 +3,7 @@
 queue, with another number of workers, with little memory, and after kill -9 of any of these. A trial has the weights of
 its command alone."""
 
+import fcntl
 import json
 import os
 import pty
@@ -96,6 +97,22 @@ class Places(runs.TestFolders, unittest.TestCase):
             self.assertLess(row["steps"], 600)
             self.assertIsNotNone(row["result"])
         self.assertEqual(lines(sweep, "lost"), [])
+
+    def test_a_trial_that_is_paused_at_a_rung_can_be_stopped(self):
+        """While a program works on the sweep, which is the holder of the lock here."""
+        sweep = self.folder / "paused"
+        sweep.mkdir()
+        (sweep / "sweep.json").write_text(json.dumps(
+            {"command": ["train", "data"], "search": "random", "stop-rule": "asha", "first-rung": 30, "count": 2,
+             "parameters": {"learning-rate": "0.1..0.9"}}))
+        log = [{"kind": "begin", "trial": 0, "until": 30, "parameters": ["learning-rate=0.5"]},
+               {"kind": "outcome", "trial": 0, "until": 30, "state": "waiting", "value": 0.5, "step": 30,
+                "total_steps": 90}]
+        (sweep / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+        with (sweep / "lock").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            self.assertIn("asked trial 0 to end", runs.run("sweep", "stop", sweep, "0"))
+        self.assertEqual([file.read_text() for file in (sweep / "requests").iterdir()], ["stop 0\n"])
 
     def test_little_memory(self):
         """Trials wait for each other."""

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/sweep_table.h"
@@ -22,8 +23,9 @@ constexpr size_t kChosen = 5;
 constexpr size_t kMostPoints = 60;  // of a trial's training curve
 
 // The trials that are asked for, or the best that have a result.
-std::vector<const sweep::Row*> chosen_trials(const sweep::Table& table,
+std::vector<const sweep::Row*> chosen_trials(const view::SweepPage& page,
                                              const std::vector<std::string>& asked) {
+  const sweep::Table& table = page.table;
   std::vector<const sweep::Row*> rows;
   for (const std::string& word : asked) {
     const auto number = parse_number<int64_t>(word);
@@ -31,7 +33,7 @@ std::vector<const sweep::Row*> chosen_trials(const sweep::Table& table,
                                   [&](const sweep::Row& one) { return number && one.trial == *number; });
     if (row == table.rows.end())
       throw Error(ErrorCode::not_found, "the sweep has no trial " + quote(word),
-                  "lockstep sweep show lists them");
+                  "lockstep sweep show " + shell_word(page.sweep) + " lists them");
     rows.push_back(&*row);
   }
   if (!asked.empty()) return rows;
@@ -121,7 +123,7 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
   page.importances = sweep::importances(page.table);
   page.parallel = sweep::parallel_coordinates(page.table);
   const std::set<int64_t> unreadable = add_curves(paths, page, console);
-  for (const sweep::Row* row : chosen_trials(page.table, asked.trials)) {
+  for (const sweep::Row* row : chosen_trials(page, asked.trials)) {
     view::ChosenTrial one = chosen_trial(paths, page.table, *row);
     const record::RunPaths run{paths.trial(row->trial)};
     std::error_code none;

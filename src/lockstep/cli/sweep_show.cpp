@@ -170,6 +170,9 @@ int run_sweep_export(const Call& call, Console& console) {
   const auto choice = settings_of<SweepExportChoice>(call);
   if (choice.csv.empty() && choice.json.empty())
     throw Error(ErrorCode::invalid_option, "there is no file to write", "name one with --csv or --json");
+  if (choice.csv == choice.json)
+    throw Error(ErrorCode::invalid_option, "--csv and --json name the same file, " + quote(choice.csv),
+                "write one of them to another file");
   const sweep::Table table = sweep::read_table({call.words.front()});
   if (!choice.csv.empty()) write_to(choice.csv, as_csv(table), console);
   if (!choice.json.empty()) write_to(choice.json, as_json(chosen_rows(table, {})), console);
@@ -205,10 +208,10 @@ int run_sweep_stop(const Call& call, Console& console) {
     return 0;
   }
   const int64_t trial = trial_of(call.words[1]);
-  const bool runs = std::any_of(table.rows.begin(), table.rows.end(), [&](const sweep::Row& row) {
-    return row.trial == trial && row.state == sweep::TrialState::running;
+  const bool can_end = std::any_of(table.rows.begin(), table.rows.end(), [&](const sweep::Row& row) {
+    return row.trial == trial && sweep::can_be_ended(row);
   });
-  if (!runs)
+  if (!can_end)
     throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",
                 "lockstep sweep show " + shell_word(call.words.front()) +
                     " --filter state=running lists those that are");

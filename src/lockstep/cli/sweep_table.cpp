@@ -185,8 +185,8 @@ std::string sweep_counts_text(const sweep::Table& table, int64_t planned) {
     words.push_back(std::to_string(count) + " " + enum_names(state)[static_cast<size_t>(state)]);
   const auto begun = static_cast<int64_t>(table.rows.size());
   return (planned > begun ? std::to_string(begun) + " of " : "") + std::to_string(std::max(begun, planned)) +
-         (std::max(begun, planned) == 1 ? " trial: " : " trials: ") + join(words, ", ") +
-         (table.is_going_on ? "; the sweep goes on" : "");
+         (std::max(begun, planned) == 1 ? " trial" : " trials") + (words.empty() ? "" : ": ") +
+         join(words, ", ") + (table.is_going_on ? "; the sweep goes on" : "");
 }
 
 std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows) {

@@ -228,10 +228,10 @@ class Watch {
   }
   void stop() {
     if (!agrees()) return;
-    const bool runs = std::any_of(table_.rows.begin(), table_.rows.end(), [&](const sweep::Row& row) {
-      return row.trial == asked_trial_ && row.state == sweep::TrialState::running;
+    const bool can_end = std::any_of(table_.rows.begin(), table_.rows.end(), [&](const sweep::Row& row) {
+      return row.trial == asked_trial_ && sweep::can_be_ended(row);
     });
-    if (!runs) {
+    if (!can_end) {
       view_.message = "trial " + std::to_string(asked_trial_) + " is not running";
       return;
     }

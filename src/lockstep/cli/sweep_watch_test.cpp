@@ -94,6 +94,7 @@ TEST(SweepScreen, CountsTheTrialsThatAreToCome) {
 TEST(SweepTable, SaysHowManyTrialsComeAndHowManyRowsAreLeftOut) {
   EXPECT_EQ(sweep_counts_text(table_of(3), 20), "3 of 20 trials: 3 ended");
   EXPECT_EQ(sweep_counts_text(table_of(20), 20), "20 trials: 20 ended");
+  EXPECT_EQ(sweep_counts_text(table_of(0), 20), "0 of 20 trials");
   EXPECT_THAT(best_rows_text(table_of(20), "a search", 0),
               testing::EndsWith("the best 10 of 20; lockstep sweep show 'a search' lists all\n"));
   EXPECT_THAT(best_rows_text(table_of(10), "search", 0), testing::Not(HasSubstr("lists all")));

@@ -323,6 +323,10 @@ std::string text_of(const Row& row, const std::string& parameter) {
   return "";
 }
 
+bool can_be_ended(const Row& row) {
+  return row.state == TrialState::running || (row.state == TrialState::waiting && row.value);
+}
+
 const Row* Table::best() const {
   const Row* best = nullptr;
   const double sign = spec.maximizes() ? -1 : 1;

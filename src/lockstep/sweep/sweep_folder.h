@@ -146,6 +146,10 @@ std::string state_of(const Row& row);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);
 
+/// Whether a sweep that goes on can end the trial with the result that it has: it is trained, or paused at a
+/// rung.
+bool can_be_ended(const Row& row);
+
 struct Table {
   SweepSpec spec{};
   std::vector<Row> rows{};
