@@ -103,6 +103,16 @@ class SweepEngine : public testing::Test {
   std::string program_;
 };
 
+// Another program would remove it before it has its name, and the one that asks would fail.
+TEST_F(SweepEngine, ARequestThatIsBeingWrittenIsNotTaken) {
+  make_folders(paths_.requests());
+  write_file_atomic(paths_.requests() / "ask-1234.part", "stop 4\n");
+  EXPECT_TRUE(requests_in(paths_).empty());
+  write_file_atomic(paths_.requests() / "ask-1234", "stop 4\n");
+  ASSERT_EQ(requests_in(paths_).size(), 1u);
+  EXPECT_EQ(requests_in(paths_)[0].trial, 4);
+}
+
 // It pauses before it reads the request; it must not go on with the search.
 TEST_F(SweepEngine, ATrialThatIsStoppedWhileItEndsItsRungIsStopped) {
   folder_.write("accuracies", "0.5\n");

@@ -93,6 +93,7 @@ TEST(Search, ResultsThatNoTrialDependsOnAreToldInAnyOrder) {
   for (const SearchKind kind : {SearchKind::random, SearchKind::sobol, SearchKind::grid}) {
     const SearchOptions options{.sampler = {.kind = kind}, .count = 4};
     Search in_turn(space_of_two(), options), reversed(space_of_two(), options);
+    EXPECT_EQ(in_turn.next(), (Segment{0, 0}));
     ASSERT_TRUE(reversed.tells_in_any_order());
     EXPECT_EQ(reversed.under_way().size(), 4u);
     for (int64_t trial = 0; trial < 4; ++trial) in_turn.tell({trial, 0}, {.value = 1});

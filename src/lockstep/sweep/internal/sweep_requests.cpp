@@ -17,7 +17,8 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths) {
   std::vector<SweepRequest> requests;
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(paths.requests(), none)) {
-    if (!entry.path().filename().string().starts_with("ask-")) continue;
+    // One with an extension is still being written; it gets its name when it is whole.
+    if (!entry.path().filename().string().starts_with("ask-") || entry.path().has_extension()) continue;
     const std::string text = first_line_of(entry.path());
     const size_t blank = text.find(' ');
     SweepRequest request{.what = text.substr(0, blank), .file = entry.path()};
