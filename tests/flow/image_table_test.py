@@ -22,6 +22,9 @@ class ImageTable(runs.TestFolders, unittest.TestCase):
         for name in ("table", "ranks", "cached"):
             self.assertEqual(runs.weights(self.folder / name), runs.weights(self.folder / "folders"), name)
         self.assertIn("image table", runs.plan_line(self.folder / "table", "data"))
+        for trained_on in (self.table, self.digits):
+            self.assertIn("the run was trained on ", runs.run("evaluate", self.folder / "table", trained_on))
+        self.assertNotIn("trained on", runs.run("evaluate", self.folder / "table", self.held_out_table))
 
     def test_a_run_goes_on_and_another_table_is_refused(self):
         output = self.folder / "paused"
