@@ -189,8 +189,9 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertNotIn(once, self.jobs.list())
 
     def test_cancel_ends_what_a_killed_attempt_has_left(self):
-        job = self.jobs.batch("--", "sh", "-c", "sleep 600 & wait")
-        runs.wait_for(lambda: (self.jobs.root / job / "attempt-1/started.json").exists())
+        left = self.here / "left"
+        job = self.jobs.batch("--", "sh", "-c", f"sleep 600 & echo $! >{left}; wait")
+        runs.wait_for(lambda: left.exists() and (self.jobs.root / job / "attempt-1/started.json").exists())
         started = json.loads((self.jobs.root / job / "attempt-1/started.json").read_text())
         for process in ("runner", "command"):
             os.kill(started[process]["process"], signal.SIGKILL)
