@@ -17,14 +17,6 @@ import sys
 import runs
 
 
-def checked(*command, **options):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False, **options)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
 def failed(*command, status, **options):
     """What a command that has to fail with this status says on standard error."""
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -45,8 +37,8 @@ def readme_project(folder):
 
 
 def build(cmake, source, build_folder, options, environment):
-    checked(cmake, "-S", source, "-B", build_folder, *options, env=environment)
-    checked(cmake, "--build", build_folder, env=environment)
+    runs.checked(cmake, "-S", source, "-B", build_folder, *options, env=environment)
+    runs.checked(cmake, "--build", build_folder, env=environment)
 
 
 def check_readme(cmake, work, options, environment):
@@ -57,7 +49,7 @@ def check_readme(cmake, work, options, environment):
         sys.exit(f"README's program without its images says:\n{said}")
     (work / "build/data").mkdir(parents=True)
     (work / "build/data/digits").symlink_to(work / "digits")
-    printed = checked(program, cwd=work, env=environment)
+    printed = runs.checked(program, cwd=work, env=environment)
     print(printed)
     if "epoch" not in printed or not re.search(r"^held-out accuracy 0\.\d{3}, weights in \S+$",
                                                printed.splitlines()[-1]):
@@ -74,7 +66,7 @@ def check_ctrl_c(program, digits, work, environment):
     line = printed.splitlines()[-1]
     if stopped.returncode != 0 or line != f"stopped; to continue: own_network {digits} runs/own_network-002":
         sys.exit(f"after Ctrl-C the example ended with {stopped.returncode} and said:\n{printed}{told}")
-    checked(program, digits, "runs/own_network-002", cwd=work, env=environment)
+    runs.checked(program, digits, "runs/own_network-002", cwd=work, env=environment)
     if runs.weights(work / "runs/own_network-001") != runs.weights(work / "runs/own_network-002"):
         sys.exit("a run stopped by Ctrl-C and continued has other weights")
 
@@ -104,7 +96,7 @@ def check_found(cmake, work, options, environment):
         (project / part / "CMakeLists.txt").write_text("find_package(lockstep 0.1 REQUIRED)\n")
     (project / "CMakeLists.txt").write_text(f"{start}add_subdirectory(one)\nadd_subdirectory(two)\n")
     configure = [cmake, "-S", project, "-B", work / "found-build", *options]
-    checked(*configure, env=environment)
+    runs.checked(*configure, env=environment)
 
     (other / "torch/lib").mkdir(parents=True)
     (other / "torch/lib/libtorch_cpu.so").touch()
@@ -123,7 +115,7 @@ def check_found(cmake, work, options, environment):
         sys.exit(f"with a component find_package says:\n{said}")
     for asked in ("", " OPTIONAL_COMPONENTS parts"):
         (project / "CMakeLists.txt").write_text(f"{start}find_package(lockstep 0.1{asked})\n")
-        checked(*configure, env=environment)
+        runs.checked(*configure, env=environment)
 
 
 def check_plug_in(program, prefix, work, environment):
@@ -141,7 +133,7 @@ def main():
     work = pathlib.Path(work)
     shutil.rmtree(work, ignore_errors=True)
     prefix, example = work / "prefix", work / "example"
-    checked(cmake, "--install", built, "--prefix", prefix)
+    runs.checked(cmake, "--install", built, "--prefix", prefix)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
     check_headers(prefix / "include")
     # As the example's head says, so not optimised, which the compiler takes long for: what the programs take long for
@@ -158,7 +150,7 @@ def main():
         sys.exit("the example does not say that there are no images")
     digits = work / "digits"
     runs.write_digits({digits: 1000})
-    printed = checked(example / "own_network", digits, cwd=work, env=environment)
+    printed = runs.checked(example / "own_network", digits, cwd=work, env=environment)
     print(printed)
     last = re.fullmatch(r"accuracy (\d\.\d{3}) on images it has not seen; the weights are in (\S+)",
                         printed.splitlines()[-1])
@@ -166,7 +158,7 @@ def main():
         sys.exit("the example's last line is not what its head promises")
     check_ctrl_c(example / "own_network", digits, work, environment)
     check_readme(cmake, work, options, environment)
-    checked(prefix / "bin/lockstep", "--help", env=environment)
+    runs.checked(prefix / "bin/lockstep", "--help", env=environment)
 
 
 if __name__ == "__main__":

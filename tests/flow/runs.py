@@ -113,6 +113,15 @@ def run(*arguments, status=0, environment=None, folder=None):
     return printed
 
 
+def checked(*words, **options):
+    """Runs any program to its end and gives what it printed; ends the test with that where its status is not 0."""
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **options)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, words))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
 def train(folder, output, *options, status=0):
     return run("train", folder, "--output", output, *options, status=status)
 

@@ -10,7 +10,6 @@ import os
 import pathlib
 import shlex
 import shutil
-import subprocess
 import sys
 
 import runs
@@ -61,14 +60,6 @@ int main() { throw lockstep::Error(lockstep::ErrorCode::internal, "nothing can b
 """
 
 
-def checked(*command, **options):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False, **options)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
-
-
 def main():
     cmake, work, libtorch, generator, compiler = sys.argv[1:]
     work = pathlib.Path(work)
@@ -78,16 +69,16 @@ def main():
     (project / "CMakeLists.txt").write_text(PROJECT % runs.ROOT)
     (project / "my_program.cpp").write_text(PROGRAM)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
-    checked(cmake, "-S", project, "-B", build, "-G", generator, f"-DCMAKE_CXX_COMPILER={compiler}",
+    runs.checked(cmake, "-S", project, "-B", build, "-G", generator, f"-DCMAKE_CXX_COMPILER={compiler}",
             f"-DLOCKSTEP_LIBTORCH={libtorch}", env=environment)
 
-    tests = json.loads(checked(pathlib.Path(cmake).with_name("ctest"), "--show-only=json-v1", cwd=build))["tests"]
+    tests = json.loads(runs.checked(pathlib.Path(cmake).with_name("ctest"), "--show-only=json-v1", cwd=build))["tests"]
     if [test["name"] for test in tests] != ["own"]:
         sys.exit(f"the project has these tests: {[test['name'] for test in tests]}")
     commands = json.loads((build / "compile_commands.json").read_text())
     if tested := [entry["file"] for entry in commands if "_test.dir/" in entry["command"]]:
         sys.exit(f"tests of Lockstep would be built: {tested}")
-    checked(cmake, "--install", build, "--prefix", work / "prefix")
+    runs.checked(cmake, "--install", build, "--prefix", work / "prefix")
     if installed := [str(path) for path in (work / "prefix").rglob("*") if path.is_file()]:
         sys.exit(f"files of Lockstep are installed with the project: {installed}")
 
@@ -96,7 +87,7 @@ def main():
     words[words.index("-c")] = "-fsyntax-only"
     if "-DOF_THE_PROJECT" not in words or not any(word.startswith("-std=") and word.endswith("20") for word in words):
         sys.exit(f"the program is compiled with other options: {command['command']}")
-    checked(*words, cwd=command["directory"])
+    runs.checked(*words, cwd=command["directory"])
 
 
 if __name__ == "__main__":

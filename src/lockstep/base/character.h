@@ -9,6 +9,9 @@ namespace lockstep {
 /// Bytes of the character that begins at this place, 0 if there is none.
 size_t character_length(std::string_view text, size_t place);
 
+/// The number of one character of UTF-8 in Unicode.
+char32_t code_of_character(std::string_view character);
+
 /// Columns on a terminal of one character of UTF-8: 2 for letters of East Asia and most emoji, 0 for marks
 /// that are drawn on the character before, otherwise 1, also for a byte that is no character.
 int width_of_character(std::string_view character);

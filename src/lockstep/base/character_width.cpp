@@ -32,18 +32,18 @@ bool is_in(const std::array<Range, Count>& ranges, char32_t code) {
                      [&](const Range& range) { return range.first <= code && code <= range.last; });
 }
 
-// Of a whole character of two bytes or more.
-char32_t code_of(std::string_view character) {
-  char32_t code = static_cast<unsigned char>(character.front()) & (0x7FU >> character.size());
+}  // namespace
+
+char32_t code_of_character(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character.front());
+  char32_t code = character.size() == 1 ? first : first & (0x7FU >> character.size());
   for (const char byte : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(byte) & 0x3FU);
   return code;
 }
 
-}  // namespace
-
 int width_of_character(std::string_view character) {
   if (character.size() < 2) return 1;
-  const char32_t code = code_of(character);
+  const char32_t code = code_of_character(character);
   return is_in(kWithoutWidth, code) ? 0 : is_in(kWide, code) ? 2 : 1;
 }
 

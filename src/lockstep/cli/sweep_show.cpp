@@ -208,10 +208,7 @@ int run_sweep_stop(const Call& call, Console& console) {
     return 0;
   }
   const int64_t trial = trial_of(call.words[1]);
-  const bool can_end = std::any_of(table.rows.begin(), table.rows.end(), [&](const sweep::Row& row) {
-    return row.trial == trial && sweep::can_be_ended(row);
-  });
-  if (!can_end)
+  if (!table.can_end(trial))
     throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",
                 "lockstep sweep show " + shell_word(call.words.front()) +
                     " --filter state=running lists those that are");

@@ -25,10 +25,8 @@ SweepStanding::SweepStanding(const sweep::Table& table, int64_t planned)
 }
 
 std::optional<SweepStanding::Rank> SweepStanding::rank_of(int64_t trial, const Known& known) const {
-  const bool full = known.state == TrialState::ended;
-  if (!known.value || !(full || known.state == TrialState::early || known.state == TrialState::stopped))
-    return std::nullopt;
-  return Rank{!full, maximizes_ ? -*known.value : *known.value, trial};
+  const auto rank = sweep::rank_of_result(known.state, known.value.value_or(sweep::kAbsent), maximizes_);
+  return rank ? std::optional(Rank{*rank, trial}) : std::nullopt;
 }
 
 void SweepStanding::replace(int64_t trial, const Known& known) {
@@ -74,7 +72,7 @@ std::string SweepStanding::text(double seconds) const {
     text += ", " + std::to_string(failed) + " failed";
   text += ", " + std::to_string(count(TrialState::running)) + " running";
   if (!ranks_.empty()) {
-    const int64_t best = std::get<int64_t>(*ranks_.begin());
+    const int64_t best = ranks_.begin()->second;
     text += ", best " + fixed(*trials_.at(best).value, 4) + " (trial " + std::to_string(best) + ")";
   }
   if (const auto left = seconds_left(seconds, planned_ - ended))

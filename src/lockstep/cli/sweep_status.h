@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <tuple>
+#include <utility>
 
 #include "lockstep/cli/console.h"
 #include "lockstep/sweep/sweep_folder.h"
@@ -34,7 +34,7 @@ class SweepStanding {
     sweep::TrialState state{};
     std::optional<double> value{};
   };
-  using Rank = std::tuple<bool, double, int64_t>;  // the best first, as Table::best()
+  using Rank = std::pair<sweep::ResultRank, int64_t>;
   std::optional<Rank> rank_of(int64_t trial, const Known& known) const;
   void replace(int64_t trial, const Known& known);
   int64_t count(sweep::TrialState state) const;

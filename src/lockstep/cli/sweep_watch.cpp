@@ -228,10 +228,7 @@ class Watch {
   }
   void stop() {
     if (!agrees()) return;
-    const bool can_end = std::any_of(table_.rows.begin(), table_.rows.end(), [&](const sweep::Row& row) {
-      return row.trial == asked_trial_ && sweep::can_be_ended(row);
-    });
-    if (!can_end) {
+    if (!table_.can_end(asked_trial_)) {
       view_.message = "trial " + std::to_string(asked_trial_) + " is not running";
       return;
     }

@@ -163,6 +163,10 @@ std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image
   return found;
 }
 
+bool may_have_ids(std::string_view text) {
+  return id_column(text, [](std::string_view) { return true; }).has_value();
+}
+
 class TableReader {
  public:
   /// ids: none if the images' names have endings.
@@ -291,7 +295,7 @@ bool fits_image_table(const Files& files) {
     if (image_column(cells_of(line, separator_of(line)))) return true;
     ++lines;
   }
-  if (!id_column(head, [](std::string_view) { return true; })) return false;
+  if (!may_have_ids(head)) return false;
   const Files folder = files.folder_of_file();
   const ImagesByName images(folder, Endings::left_out);
   return id_column(head, [&](std::string_view cell) { return images.has(cell); }).has_value();
@@ -301,11 +305,15 @@ Source open_image_table(Files files, const SourceOptions& options) {
   const std::string& table = files.root();
   const std::string text = as_utf8(files.read(files.path(files.names().front()), kMostTableBytes));
   Files folder = files.folder_of_file();
-  ImagesByName images(folder, Endings::left_out);
-  const auto ids = id_column(text, [&](std::string_view cell) { return images.has(cell); });
-  if (!ids) images = ImagesByName(folder, Endings::written);
+  std::optional<ImagesByName> images;
+  std::optional<IdColumn> ids;
+  if (may_have_ids(text)) {
+    images.emplace(folder, Endings::left_out);
+    ids = id_column(text, [&](std::string_view cell) { return images->has(cell); });
+  }
+  if (!ids) images.emplace(folder, Endings::written);
   const std::vector<TableLine> lines = TableReader(text, table, ids, options.unlabelled).read();
-  Found found = find_images(table, lines, folder, images);
+  Found found = find_images(table, lines, folder, *images);
   if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
     refuse_files(table, found.missing,
                  found.missing.size() == 1 ? "the name of 1 image that cannot be found"

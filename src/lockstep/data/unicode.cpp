@@ -289,14 +289,6 @@ void append_decomposed(std::string& text, uint32_t character) {
   append_decomposed(text, parts->accent);
 }
 
-// The character in these bytes, which are UTF-8.
-uint32_t character_in(std::string_view bytes) {
-  if (bytes.size() == 1) return static_cast<uint8_t>(bytes[0]);
-  uint32_t character = static_cast<uint8_t>(bytes[0]) & (0x7fU >> bytes.size());
-  for (const char byte : bytes.substr(1)) character = character << 6 | (static_cast<uint8_t>(byte) & 0x3f);
-  return character;
-}
-
 }  // namespace
 
 void append_character(std::string& text, uint32_t character) {
@@ -312,7 +304,7 @@ std::string decomposed(std::string_view text) {
   std::string result;
   for (size_t at = 0, length = 0; at < text.size(); at += length) {
     length = character_length(text, at);
-    append_decomposed(result, character_in(text.substr(at, length)));
+    append_decomposed(result, code_of_character(text.substr(at, length)));
   }
   return result;
 }

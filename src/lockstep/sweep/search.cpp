@@ -22,11 +22,14 @@ double median_of(std::vector<double> values) {
          2;
 }
 
-bool has_result(TrialState state) {
-  return state == TrialState::ended || state == TrialState::early || state == TrialState::stopped;
-}
-
 }  // namespace
+
+std::optional<ResultRank> rank_of_result(TrialState state, double value, bool maximize) {
+  const bool full = state == TrialState::ended;
+  if (std::isnan(value) || !(full || state == TrialState::early || state == TrialState::stopped))
+    return std::nullopt;
+  return ResultRank{!full, maximize ? -value : value};
+}
 
 Trial with_outcome(Trial trial, const Outcome& outcome) {
   trial.state = outcome.state;
@@ -254,14 +257,12 @@ bool Search::goes_on(const Trial& trial) const {
 
 const Trial* Search::best() const {
   const Trial* best = nullptr;
+  std::optional<ResultRank> rank_of_best;
   for (const Trial& trial : trials_) {
-    if (!has_result(trial.state) || std::isnan(trial.value)) continue;
-    if (best == nullptr) {
-      best = &trial;
-      continue;
-    }
-    const bool full = trial.state == TrialState::ended, best_full = best->state == TrialState::ended;
-    if (full != best_full ? full : loss_of(trial.value) < loss_of(best->value)) best = &trial;
+    const auto rank = rank_of_result(trial.state, trial.value, options_.maximize);
+    if (!rank || (rank_of_best && *rank >= *rank_of_best)) continue;
+    best = &trial;
+    rank_of_best = rank;
   }
   return best;
 }

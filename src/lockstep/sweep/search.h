@@ -60,6 +60,11 @@ constexpr bool is_over(TrialState state) {
   return state != TrialState::waiting && state != TrialState::running;
 }
 
+/// Which result is better: the lower one. Trials in full come before those that ended early.
+using ResultRank = std::pair<bool, double>;
+/// Nothing for a trial without a result that counts. value: kAbsent for none
+std::optional<ResultRank> rank_of_result(TrialState state, double value, bool maximize);
+
 /// What became of a segment.
 struct Outcome {
   TrialState state = TrialState::ended;  ///< waiting: it is paused at the rung; not running or early

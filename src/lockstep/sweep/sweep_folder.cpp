@@ -323,18 +323,21 @@ std::string text_of(const Row& row, const std::string& parameter) {
   return "";
 }
 
-bool can_be_ended(const Row& row) {
-  return row.state == TrialState::running || (row.state == TrialState::waiting && row.value);
+bool Table::can_end(int64_t trial) const {
+  return std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+    return row.trial == trial &&
+           (row.state == TrialState::running || (row.state == TrialState::waiting && row.value));
+  });
 }
 
 const Row* Table::best() const {
   const Row* best = nullptr;
-  const double sign = spec.maximizes() ? -1 : 1;
+  std::optional<ResultRank> rank_of_best;
   for (const Row& row : rows) {
-    const bool full = row.state == TrialState::ended;
-    if (!row.value || !(full || row.state == TrialState::early || row.state == TrialState::stopped)) continue;
-    const bool best_full = best != nullptr && best->state == TrialState::ended;
-    if (best == nullptr || (full != best_full ? full : sign * *row.value < sign * *best->value)) best = &row;
+    const auto rank = rank_of_result(row.state, row.value.value_or(kAbsent), spec.maximizes());
+    if (!rank || (rank_of_best && *rank >= *rank_of_best)) continue;
+    best = &row;
+    rank_of_best = rank;
   }
   return best;
 }

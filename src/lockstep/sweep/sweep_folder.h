@@ -146,15 +146,14 @@ std::string state_of(const Row& row);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);
 
-/// Whether a sweep that goes on can end the trial with the result that it has: it is trained, or paused at a
-/// rung.
-bool can_be_ended(const Row& row);
-
 struct Table {
   SweepSpec spec{};
   std::vector<Row> rows{};
   bool is_going_on = false;
   const Row* best() const;
+  /// Whether a sweep that goes on can end the trial with the result that it has: it is trained, or paused at
+  /// a rung.
+  bool can_end(int64_t trial) const;
 };
 
 /// From the files alone. Steps of trials that go on are those of their own status.
