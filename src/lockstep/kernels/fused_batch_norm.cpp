@@ -29,7 +29,7 @@ bool is_float_of(const at::Tensor& tensor, int64_t channels) {
 bool is_fusible(const at::Tensor& input, const BatchNormState& state) {
   return DirectKernels::enabled() && state.training == at::GradMode::is_enabled() && input.dim() == 4 &&
          input.is_cpu() && input.numel() > 0 &&
-         ShardsTogether::samples_of_each(input.numel()) > input.size(1) &&
+         (!state.training || ShardsTogether::samples_of_each(input.numel()) > input.size(1)) &&
          (input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16) &&
          input.is_contiguous(at::MemoryFormat::ChannelsLast) && is_float_of(state.weight, input.size(1)) &&
          is_float_of(state.bias, input.size(1)) && is_float_of(state.running_mean, input.size(1)) &&

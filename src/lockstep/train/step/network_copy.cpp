@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <torch/csrc/autograd/grad_mode.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
 
@@ -18,6 +20,16 @@ NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased,
       weights(&aliased),
       norms(instance, info),
       parameters(aliased.learned(instance)) {}
+
+at::Tensor NetworkCopy::first_layers(const at::Tensor& input, size_t frozen) const {
+  const torch::NoGradGuard no_grad;  // some kernels are others where gradients are wanted
+  return instance.forward_part(input, 0, frozen);
+}
+
+at::Tensor NetworkCopy::logits(const at::Tensor& input, size_t frozen) const {
+  if (frozen == 0 || !at::GradMode::is_enabled()) return instance.forward(input);
+  return instance.forward_part(first_layers(input, frozen), frozen, instance.layers.size());
+}
 
 std::vector<at::Tensor> NetworkCopy::gradients() const {
   std::vector<at::Tensor> gradients;

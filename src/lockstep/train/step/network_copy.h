@@ -1,6 +1,7 @@
 // An instance of a network whose weights lie elsewhere.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,14 @@ nn::Instance seeded_instance(const nn::Network& network, const nn::NetworkInput&
 struct NetworkCopy {
   /// The parameters of `instance` must already alias `weights`.
   NetworkCopy(nn::Instance instance, const SharedWeights& weights, const std::vector<BatchNormInfo>& norms);
+
+  /// The output of the first `frozen` layers for [b,C,H,W], without gradients. They must be in evaluation
+  /// mode.
+  at::Tensor first_layers(const at::Tensor& input, size_t frozen) const;
+
+  /// The logits for [b,C,H,W]. If gradients are wanted, the first `frozen` layers are computed as by
+  /// first_layers, with the same bits.
+  at::Tensor logits(const at::Tensor& input, size_t frozen) const;
 
   /// The gradients of the last training pass, one per parameter, undefined if the parameter took no part.
   std::vector<at::Tensor> gradients() const;

@@ -81,7 +81,7 @@ ShardRunnerOptions shard_runner_options(const Plan& plan) {
           .label_smoothing = plan.update.label_smoothing,
           .detect_anomaly = plan.record.detect_anomaly,
           .padded_left = plan.data.format.padding == data::PaddingSide::left,
-          .frozen_layers = plan.network.keep_features ? static_cast<size_t>(plan.network.frozen_layers) : 0};
+          .frozen_layers = static_cast<size_t>(plan.network.frozen_layers)};
 }
 
 ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
@@ -114,7 +114,7 @@ nn::SequenceOutput ShardRunner::output_of(NetworkCopy& copy, const data::Shard& 
   }
   const at::Tensor input = data::to_input(shard.images, options_.format);
   if (!shard.lengths.defined()) {
-    output.logits = copy.instance.forward(input);
+    output.logits = copy.logits(input, options_.frozen_layers);
   } else if (copy.instance.forward_sequences) {
     output = copy.instance.forward_sequences({.values = input,
                                               .lengths = shard.lengths,
@@ -218,7 +218,8 @@ void ShardRunner::compute_recorded(RecordedPass& pass, device::StepGraph& graph)
     {
       const AutocastScope scope = autocast(WeightCasts::renew);
       // A copy, because a library may choose its algorithm by the alignment.
-      const at::Tensor logits = own_.instance.forward(pass.shards == 1 ? inputs[i] : inputs[i].clone());
+      const at::Tensor logits =
+          own_.logits(pass.shards == 1 ? inputs[i] : inputs[i].clone(), options_.frozen_layers);
       check_logits(logits, targets[i]);
       wide = widened(logits);
       loss = loss_of_shard(wide, targets[i], {}, options_.label_smoothing).sum;
@@ -370,9 +371,8 @@ std::vector<ShardResult> ShardRunner::train_one_by_one(const ShardsOfNode& node,
 }
 
 at::Tensor ShardRunner::features(const at::Tensor& images) {
-  const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
-  return own_.instance.forward_part(data::to_input(images, options_.format), 0, options_.frozen_layers);
+  return own_.first_layers(data::to_input(images, options_.format), options_.frozen_layers);
 }
 
 void ShardRunner::begin_evaluation() {

@@ -48,8 +48,8 @@ struct ShardRunnerOptions {
   double label_smoothing = 0;
   bool detect_anomaly = false;
   bool padded_left = false;  ///< sequences
-  size_t frozen_layers = 0;  ///< above 0: the `input` of a shard is the output of this many first layers
-                             ///< (features())
+  size_t frozen_layers = 0;  ///< number of first layers that never change; the `input` of a shard, if it has
+                             ///< one, is their output (features())
   RecordingOptions recording = {};  ///< only if choose_recording() says so
 };
 
