@@ -55,15 +55,30 @@ class Transfer(runs.TestFolders, unittest.TestCase):
 
     def test_a_new_head_on_frozen_layers(self):
         """The head alone learns, SqueezeNet's being a convolution; any number of workers gives the same bits, with and
-        without kept features."""
+        without kept features, and so do machines with and without room for them."""
+        hashes = set()
         for keep in ("auto", "never"):
             options = ["--head", "new", "--freeze", "features.*", "--keep-features", keep, "--cache", "off"]
             outputs = [self.transfer(f"frozen {keep} {workers}", "squeezenet", *options, "--workers", workers)
                        for workers in (1, 2, 3)]
             self.assertEqual(self.changed_by("squeezenet", outputs[0]), {"classifier.1.weight", "classifier.1.bias"})
-            self.assertEqual(len({runs.weights(output) for output in outputs}), 1)
+            hashes |= {runs.weights(output) for output in outputs}
             said = " ".join(event["values"]["text"] for event in runs.of_kind(outputs[0], "message"))
             self.assertEqual("frozen layers computed once for 243 images" in said, keep == "auto")
+        self.assertEqual(len(hashes), 1)
+
+    def test_room_for_what_frozen_layers_give_decides_nothing(self):
+        """With a batch norm, and with operators of the engine whose last bits depend on the batch."""
+        for network, freeze, more in (("digits_cnn", "0,1,3", []), ("lenet", "0,2,5", ["--kernels", "engine", "--shards", 8])):
+            hashes = set()
+            for room in ([], ["--memory-share", 0.0001, "--cache", "off"]):
+                output = self.folder / f"room {network} {len(room)}"
+                runs.train(self.digits, output, "--network", network, "--image-size", "28x28", "--validation", self.held_out,
+                           *SMALL, "--freeze", freeze, *more, *room)
+                said = " ".join(event["values"]["text"] for event in runs.of_kind(output, "message"))
+                self.assertEqual("frozen layers computed once" in said, not room)
+                hashes.add(runs.weights(output))
+            self.assertEqual(len(hashes), 1, network)
 
     def test_the_head_first_then_all_layers(self):
         """With squeezenet's dropout; stopped among the steps of the head and later, any number of workers has the same bits."""

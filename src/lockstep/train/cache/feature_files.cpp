@@ -14,7 +14,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr uint64_t kWay = 1;  // increase it when a change of the computation changes the bits of features
+constexpr uint64_t kWay = 2;  // increase it when a change of the computation changes the bits of features
 
 uint64_t hash_of_tensor(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
   // The numbers of the file and of the run may have different widths.

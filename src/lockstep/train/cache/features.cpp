@@ -14,7 +14,6 @@
 namespace lockstep::train {
 namespace {
 
-constexpr int64_t kGroup = 16;  // samples
 constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kHalf};
 constexpr size_t kFormHead =
     3;  // words of a stored form before its sizes: type, whether channels are last, number of sizes
@@ -35,7 +34,7 @@ struct Features::Group {
   int64_t size;
 
   static Group of(int64_t index, int64_t samples) {
-    return {index * kGroup, std::min(kGroup, samples - index * kGroup)};
+    return {index * kFeaturesGroup, std::min(kFeaturesGroup, samples - index * kFeaturesGroup)};
   }
 };
 
@@ -61,7 +60,8 @@ void Features::check_file(uint64_t frozen) {
 void Features::compute(Share thread, ShardRunner& runner, const std::stop_token& stop,
                        const std::function<void(double)>& tell) {
   const int64_t samples = images_->size();
-  const std::vector<int64_t> order = shuffled(part_of(divided_up(samples, kGroup), thread.size, thread.rank));
+  const std::vector<int64_t> order =
+      shuffled(part_of(divided_up(samples, kFeaturesGroup), thread.size, thread.rank));
   for (size_t i = 0; i < order.size() && !stop.stop_requested(); ++i) {
     if (tell) tell(static_cast<double>(i) / static_cast<double>(order.size()));
     const Group group = Group::of(order[i], samples);
@@ -181,7 +181,7 @@ at::Tensor Features::rows(const at::Tensor& samples, ShardRunner& runner) const 
     const auto* wanted = samples.const_data_ptr<int64_t>();
     for (int64_t i = 0; i < samples.numel(); ++i) {
       if (storage_.file->read(wanted[i], bytes_of(rows, i))) continue;
-      const Group group = Group::of(wanted[i] / kGroup, images_->size());
+      const Group group = Group::of(wanted[i] / kFeaturesGroup, images_->size());
       rows[i].copy_(as_rows(outputs_of(group, runner))[wanted[i] - group.first]);
     }
   }

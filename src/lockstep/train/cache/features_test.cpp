@@ -46,7 +46,7 @@ class FeaturesTest : public testing::Test {
       : instance_(seeded_instance(nn::find_network("digits_cnn"), kInput, 1)),
         weights_(instance_, at::kFloat, at::kCPU),
         norms_(probe_batch_norms(instance_, kInput)),
-        runner_(instance_, weights_, norms_, {.frozen_layers = 7}) {
+        runner_(instance_, weights_, norms_, {.frozen = {7, kFeaturesGroup}}) {
     at::set_num_threads(1);
     runner_.begin_evaluation();
     record_bytes_ = expected().numel() / kCount * 4;
@@ -104,7 +104,7 @@ TEST_F(FeaturesTest, ThoseThatBeginTogetherShareTheWork) {
     for (Features& features : both)
       threads.emplace_back([&] {
         at::set_num_threads(1);
-        ShardRunner runner(instance_, weights_, norms_, {.frozen_layers = 7});
+        ShardRunner runner(instance_, weights_, norms_, {.frozen = {7, kFeaturesGroup}});
         runner.begin_evaluation();
         features.compute({}, runner, {});
       });

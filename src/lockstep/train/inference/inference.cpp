@@ -114,7 +114,7 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
                         .precision = options.precision,
                         .kernels = options.kernels,
                         .padded_left = model.padding == data::PaddingSide::left,
-                        .frozen_layers = feature_steps});
+                        .frozen = {feature_steps}});
     runner.begin_evaluation();
     const Share all{together.comm.rank() * thread.size + thread.rank, together.comm.size() * thread.size};
     data::MiniBatchQueue queue(images, all,

@@ -1,11 +1,14 @@
 #include "lockstep/train/step/network_copy.h"
 
+#include <algorithm>
 #include <utility>
 
+#include <ATen/Functions.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
+#include "lockstep/kernels/shards_together.h"
 
 namespace lockstep::train {
 
@@ -21,14 +24,25 @@ NetworkCopy::NetworkCopy(nn::Instance network, const SharedWeights& aliased,
       norms(instance, info),
       parameters(aliased.learned(instance)) {}
 
-at::Tensor NetworkCopy::first_layers(const at::Tensor& input, size_t frozen) const {
+at::Tensor NetworkCopy::output_of_frozen(const at::Tensor& input, const FrozenLayers& frozen) const {
   const torch::NoGradGuard no_grad;  // some kernels are others where gradients are wanted
-  return instance.forward_part(input, 0, frozen);
+  if (frozen.group == 0) return instance.forward_part(input, 0, frozen.count);
+  const kernels::ShardsTogether whole(1);  // groups do not begin where shards do
+  const int64_t samples = input.size(0);
+  std::vector<at::Tensor> outputs;
+  for (int64_t begin = 0; begin < samples; begin += frozen.group) {
+    const int64_t own = std::min(frozen.group, samples - begin);
+    // A copy, because a library may choose its algorithm by the alignment.
+    const at::Tensor group = at::cat(
+        {input.narrow(0, begin, own), input.narrow(0, begin, 1).expand({frozen.group - own, -1, -1, -1})});
+    outputs.push_back(instance.forward_part(group, 0, frozen.count).narrow(0, 0, own));
+  }
+  return at::cat(outputs);
 }
 
-at::Tensor NetworkCopy::logits(const at::Tensor& input, size_t frozen) const {
-  if (frozen == 0 || !at::GradMode::is_enabled()) return instance.forward(input);
-  return instance.forward_part(first_layers(input, frozen), frozen, instance.layers.size());
+at::Tensor NetworkCopy::logits(const at::Tensor& input, const FrozenLayers& frozen) const {
+  if (frozen.count == 0) return instance.forward(input);
+  return instance.forward_part(output_of_frozen(input, frozen), frozen.count, instance.layers.size());
 }
 
 std::vector<at::Tensor> NetworkCopy::gradients() const {

@@ -16,7 +16,6 @@
 #include "lockstep/nn/freeze.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/train/options/number_type.h"
-#include "lockstep/train/options/placement.h"
 #include "lockstep/train/step/shard_loss.h"
 #include "lockstep/train/step/shard_parts.h"
 
@@ -71,19 +70,6 @@ uint64_t step_seed(int64_t seed, int64_t step) {
   return seed_of({static_cast<uint64_t>(seed), static_cast<uint64_t>(step)});
 }
 
-ShardRunnerOptions shard_runner_options(const Plan& plan) {
-  return {.format = {number_type(plan.step.precision), open_device(plan.machine.device, plan.machine.gpu),
-                     plan.data.mean, plan.data.deviation},
-          .precision = plan.step.precision,
-          .accumulate = plan.step.accumulate,
-          .seed = plan.step.seed,
-          .kernels = plan.step.kernels,
-          .label_smoothing = plan.update.label_smoothing,
-          .detect_anomaly = plan.record.detect_anomaly,
-          .padded_left = plan.data.format.padding == data::PaddingSide::left,
-          .frozen_layers = static_cast<size_t>(plan.network.frozen_layers)};
-}
-
 ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
                          const std::vector<BatchNormInfo>& norms, ShardRunnerOptions options)
     : own_(std::move(instance), weights, norms),
@@ -108,13 +94,13 @@ nn::SequenceOutput ShardRunner::output_of(NetworkCopy& copy, const data::Shard& 
   if (shard.input.defined()) {
     const at::Tensor features =
         shard.input.to(options_.format.device, shard.input.scalar_type(), /*non_blocking=*/true);
-    output.logits = copy.instance.forward_part(features, options_.frozen_layers, copy.instance.layers.size());
+    output.logits = copy.instance.forward_part(features, options_.frozen.count, copy.instance.layers.size());
     check_logits(output.logits, shard.target);
     return output;
   }
   const at::Tensor input = data::to_input(shard.images, options_.format);
   if (!shard.lengths.defined()) {
-    output.logits = copy.logits(input, options_.frozen_layers);
+    output.logits = copy.logits(input, options_.frozen);
   } else if (copy.instance.forward_sequences) {
     output = copy.instance.forward_sequences({.values = input,
                                               .lengths = shard.lengths,
@@ -219,7 +205,7 @@ void ShardRunner::compute_recorded(RecordedPass& pass, device::StepGraph& graph)
       const AutocastScope scope = autocast(WeightCasts::renew);
       // A copy, because a library may choose its algorithm by the alignment.
       const at::Tensor logits =
-          own_.logits(pass.shards == 1 ? inputs[i] : inputs[i].clone(), options_.frozen_layers);
+          own_.logits(pass.shards == 1 ? inputs[i] : inputs[i].clone(), options_.frozen);
       check_logits(logits, targets[i]);
       wide = widened(logits);
       loss = loss_of_shard(wide, targets[i], {}, options_.label_smoothing).sum;
@@ -372,7 +358,7 @@ std::vector<ShardResult> ShardRunner::train_one_by_one(const ShardsOfNode& node,
 
 at::Tensor ShardRunner::features(const at::Tensor& images) {
   const AutocastScope scope = autocast(WeightCasts::renew);
-  return own_.first_layers(data::to_input(images, options_.format), options_.frozen_layers);
+  return own_.output_of_frozen(data::to_input(images, options_.format), options_.frozen);
 }
 
 void ShardRunner::begin_evaluation() {

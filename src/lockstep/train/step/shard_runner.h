@@ -26,6 +26,7 @@
 #include "lockstep/train/step/network_copy.h"
 #include "lockstep/train/step/recorded_shards.h"
 #include "lockstep/train/step/shard_result.h"
+#include "lockstep/train/step/shard_runner_options.h"
 
 namespace lockstep::train {
 
@@ -38,23 +39,6 @@ uint64_t shard_seed(int64_t seed, int64_t step, int64_t shard, int64_t piece);
 
 /// The seed of the layers of a step that draw for each sample separately (kernels/sample_seeds.h).
 uint64_t step_seed(int64_t seed, int64_t step);
-
-struct ShardRunnerOptions {
-  data::InputFormat format = {};
-  Precision precision = Precision::single;
-  int64_t accumulate = 1;  ///< pieces of each shard
-  int64_t seed = 0;
-  Kernels kernels = Kernels::auto_;
-  double label_smoothing = 0;
-  bool detect_anomaly = false;
-  bool padded_left = false;  ///< sequences
-  size_t frozen_layers = 0;  ///< number of first layers that never change; the `input` of a shard, if it has
-                             ///< one, is their output (features())
-  RecordingOptions recording = {};  ///< only if choose_recording() says so
-};
-
-/// The options by which the shards of a planned run are computed.
-ShardRunnerOptions shard_runner_options(const Plan& plan);
 
 /// The shards of a node of the tree as one batch.
 struct ShardsOfNode {
@@ -120,8 +104,7 @@ class ShardRunner {
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr,
                        const std::vector<at::Tensor>& hidden_state = {});
 
-  /// The output of the first layers (ShardRunnerOptions::frozen_layers) for u8 images [b,C,H,W]. The layers
-  /// must be frozen, and so always in evaluation mode.
+  /// The output of ShardRunnerOptions::frozen for u8 images [b,C,H,W].
   at::Tensor features(const at::Tensor& images);
 
   /// Switches to evaluation mode with the masters' statistics.

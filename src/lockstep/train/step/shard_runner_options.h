@@ -1,0 +1,36 @@
+// How the shards of a run are computed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/train/options/options.h"
+#include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/network_copy.h"
+#include "lockstep/train/step/recorded_shards.h"
+
+namespace lockstep::train {
+
+/// How a ShardRunner computes.
+struct ShardRunnerOptions {
+  data::InputFormat format = {};
+  Precision precision = Precision::single;
+  int64_t accumulate = 1;  ///< pieces of each shard
+  int64_t seed = 0;
+  Kernels kernels = Kernels::auto_;
+  double label_smoothing = 0;
+  bool detect_anomaly = false;
+  bool padded_left = false;         ///< sequences
+  FrozenLayers frozen = {};         ///< the `input` of a shard, if it has one, is their output (features())
+  RecordingOptions recording = {};  ///< only if choose_recording() says so
+};
+
+/// Samples that go through frozen layers at once where their output could be kept (cache/features.h), kept
+/// or not.
+inline constexpr int64_t kFeaturesGroup = 16;
+
+/// The options by which the shards of a planned run are computed.
+ShardRunnerOptions shard_runner_options(const Plan& plan);
+
+}  // namespace lockstep::train
