@@ -1,6 +1,6 @@
-#include <utf8proc.h>
-
 #include <algorithm>
+
+#include <utf8proc.h>
 
 #include "lockstep/base/character.h"
 #include "lockstep/base/text.h"

@@ -1,10 +1,10 @@
 #include "lockstep/data/internal/unicode.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
+
+#include <utf8proc.h>
 
 #include "lockstep/base/character.h"
 #include "lockstep/base/text.h"
