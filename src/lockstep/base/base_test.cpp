@@ -336,7 +336,13 @@ TEST(Text, LettersOfEastAsiaHaveTwoColumnsAndMarksHaveNone) {
   EXPECT_EQ(width_of("cat \xC3\xA4\xE2\x82\xAC\xE2\x80\xA6"), 7);
   EXPECT_EQ(width_of("\xE7\x8C\xAB\xED\x95\x9C"), 4) << "Chinese, Korean";
   EXPECT_EQ(width_of("\xF0\x9F\x98\x80"), 2) << "an emoji";
+  EXPECT_EQ(width_of("\u2b50\u26a1"), 4) << "emoji among other symbols";
   EXPECT_EQ(width_of("a\xCC\x88"), 1) << "a and a combining diaeresis";
+  EXPECT_EQ(width_of("\u09ac\u09cd\u09af"), 2) << "two letters of Bengali and a mark below the first";
+  EXPECT_EQ(width_of("\u0915\u093e"), 2) << "a letter of Hindi and a mark beside it";
+  EXPECT_EQ(width_of("\u1112\u1161\u11ab"), 2) << "a Korean syllable, as macOS writes it";
+  EXPECT_EQ(width_of("\u00a7\u03b1\u0416"), 3) << "two columns only among letters of East Asia";
+  EXPECT_EQ(width_of("\t\xC2\x85"), 2) << "controls";
   EXPECT_EQ(width_of("a\xFF"), 2) << "not UTF-8";
   EXPECT_EQ(cut("\xE7\x8C\xAB\xE7\x8C\xAB", 3), "\xE7\x8C\xAB");
   EXPECT_EQ(cut("a\xCC\x88z", 1), "a\xCC\x88");

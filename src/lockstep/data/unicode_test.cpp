@@ -19,10 +19,14 @@ TEST(Decomposed, IsTheFormOfMacOs) {
   EXPECT_EQ(decomposed("Caf\u00e9"), "Cafe\u0301");
   EXPECT_EQ(decomposed("Cafe\u0301"), "Cafe\u0301");
   EXPECT_EQ(decomposed("Vi\u1ec7t"), "Vie\u0323\u0302t") << "two accents";
+  EXPECT_EQ(decomposed("Vi\u00ea\u0323t"), "Vie\u0323\u0302t") << "as Windows writes it";
+  EXPECT_EQ(decomposed("\U0001D15E"), "\U0001D157\U0001D165") << "a note of music";
   EXPECT_EQ(decomposed("\ud55c\uae00"), "\u1112\u1161\u11ab\u1100\u1173\u11af");
   EXPECT_EQ(decomposed("\u30ac"), "\u30ab\u3099");
   EXPECT_EQ(decomposed("\u732b\U0001F408"), "\u732b\U0001F408");
-  EXPECT_EQ(decomposed("caf\xe9"), "caf\xe9") << "Latin-1 stays";
+  EXPECT_EQ(decomposed("\ufa19"), "\ufa19") << "a variant of U+795E";
+  EXPECT_EQ(decomposed("caf\xe9\u00e9"), "caf\xe9\u00e9") << "what is not UTF-8 stays";
+  EXPECT_EQ(decomposed(std::string_view("a\0\u00e9", 4)), std::string_view("a\0e\u0301", 5));
 }
 
 // A training set packed on a Mac, and test images named on Linux.
