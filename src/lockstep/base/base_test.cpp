@@ -355,6 +355,9 @@ TEST(Text, NamesCannotSteerTheTerminal) {
                       "2J\x9B"
                       "2J\xC2\xA0\xE4\xE2\x82\xAC"),
             "?2J?2J\xC2\xA0\xE4\xE2\x82\xAC");
+  EXPECT_EQ(printable("cat\xE2\x80\xAEgpj.exe\xE2\x81\xA6\xE2\x80\xA8"), "cat?gpj.exe??")
+      << "the direction, a line";
+  EXPECT_EQ(printable("\xD7\x90\xE2\x80\x8D"), "\xD7\x90\xE2\x80\x8D") << "Hebrew, and a joiner of emoji";
 }
 
 TEST(Dimensions, OrderIsFoundByLetter) {

@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <numeric>
 
-#include "lockstep/base/character.h"
-
 namespace lockstep {
 namespace {
 
@@ -148,53 +146,6 @@ std::string join_numbers(const std::vector<int64_t>& numbers, std::string_view s
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const auto first = static_cast<unsigned char>(text.front());
-    const size_t length = first < 0x80   ? 1
-                          : first < 0xC2 ? 0
-                          : first < 0xE0 ? 2
-                          : first < 0xF0 ? 3
-                          : first < 0xF5 ? 4
-                                         : 0;
-    if (length == 0 || text.size() < length) return false;
-    for (size_t i = 1; i < length; ++i) {
-      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
-    }
-    const unsigned char second = length > 1 ? static_cast<unsigned char>(text[1]) : 0;
-    const bool longer_than_need_be = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-    const bool no_character = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-    if (longer_than_need_be || no_character) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
-
-size_t character_length(std::string_view text, size_t place) {
-  constexpr size_t kMostBytes = 4;
-  for (size_t length = 1; length <= kMostBytes && place + length <= text.size(); ++length) {
-    if (is_utf8(text.substr(place, length))) return length;
-  }
-  return 0;
-}
-
-std::string printable(std::string_view text) {
-  std::string result;
-  for (size_t place = 0; place < text.size();) {
-    const size_t length = character_length(text, place);
-    const auto byte = static_cast<unsigned char>(text[place]);
-    const bool is_control =
-        byte < 0x20 || byte == 0x7f || (length == 0 && byte < 0xA0) ||
-        (byte == 0xC2 && length == 2 && static_cast<unsigned char>(text[place + 1]) < 0xA0);
-    if (is_control)
-      result += byte == '\n' || byte == '\t' ? ' ' : '?';
-    else
-      result += text.substr(place, std::max<size_t>(1, length));
-    place += std::max<size_t>(1, length);
-  }
   return result;
 }
 
