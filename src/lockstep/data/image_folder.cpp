@@ -168,7 +168,7 @@ ImagesOfClasses images_of_classes(const std::string& root, const ImageListing& i
 }
 
 constexpr const char* kImageNames =
-    "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp";
+    "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .tif, .tiff or .webp";
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
   check_class_names(listing.images.classes, root, options);

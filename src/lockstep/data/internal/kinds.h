@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/data/csv_name.h"
 #include "lockstep/data/internal/files.h"
 #include "lockstep/data/sources.h"
 
@@ -38,7 +39,6 @@ bool fits_ts(const Files& files);
 Source open_ts(Files files, const SourceOptions& options);
 bool fits_image_table(const Files& files);
 Source open_image_table(Files files, const SourceOptions& options);
-bool is_csv_name(std::string_view name);
 bool fits_csv(const Files& files);
 Source open_csv(Files files, const SourceOptions& options);
 bool fits_image_folder(const Files& files);
