@@ -77,6 +77,6 @@ void check_fits_memory(const std::string& path, int64_t bytes);
 /// Throws invalid_option if `count` classes are too few to learn from; with options.classes or unlabelled any
 /// number is allowed.
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options,
-                       const char* hint = "name the folder that contains one folder for each class");
+                       std::string hint = "name the folder that contains one folder for each class");
 
 }  // namespace lockstep::data
