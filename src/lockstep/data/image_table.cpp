@@ -324,9 +324,13 @@ bool fits_image_table(const Files& files) {
   if (!files.one_file() || !is_csv_name(files.path(files.names().front()))) return false;
   const std::string head = head_of(files);
   std::string_view rest = head, line;
+  std::vector<Cells> lines;
   for (TextPlace place; next_line(rest, line, place);) {
-    if (image_column(cells_of(line, separator_of(line)))) return true;
+    if (line.empty()) continue;
+    lines.push_back(cells_of(line, separator_of(line)));
+    if (image_column(lines.back())) return true;
   }
+  if (lines.size() == 1 && named_column(lines.front(), kColumnsOfImages, std::nullopt)) return true;
   if (!may_have_ids(head)) return false;
   const ImagesByName images(files.folder_of_file(), Endings::left_out);
   return id_column(head, [&](std::string_view cell) { return images.has(cell); }).has_value();
@@ -344,6 +348,9 @@ Source open_image_table(Files files, const SourceOptions& options) {
   }
   if (!ids) images.emplace(folder, Endings::written);
   const std::vector<TableLine> lines = TableReader(text, table, ids, options.unlabelled).read();
+  if (lines.empty())
+    refuse({table}, "the table has no images",
+           "write a line for each image, with its file name and its class");
   Found found = find_images(table, lines, folder, *images);
   if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
     refuse_files(table, found.missing,

@@ -169,6 +169,7 @@ TEST_F(ImageTable, SaysWhatIsWrong) {
   EXPECT_THAT(failure("1,a/1.png,cat\n"), HasSubstr("hint: write a first line with the columns' names"));
   EXPECT_THAT(failure("id,age,level\n2,40,0\n3,50,1\n"), HasSubstr("there are \"id\", \"age\", \"level\""));
   EXPECT_THAT(failure("file\na/1.png\n"), HasSubstr("but no classes"));
+  EXPECT_THAT(failure("file,label\n\n"), HasSubstr("labels.csv\": the table has no images"));
   EXPECT_THAT(failure("# by hand\nfile,label\na/1.png,cat\n"),
               AllOf(HasSubstr("line 2: the line has 2 values, but earlier lines have 1"),
                     HasSubstr("hint: a table has a line for each image and no comments")));
