@@ -178,8 +178,19 @@ std::string or_table(const std::string& hint, const Listing& listing) {
   return listing.table.empty() ? hint : hint + "; if the classes are in a table, name it: " + listing.table;
 }
 
+// CIFAR-10 as torchvision and others for Python unpack it.
+void refuse_pickles(const std::vector<BadSample>& strays) {
+  const auto pickle = std::ranges::find_if(
+      strays, [](const BadSample& stray) { return stray.source.ends_with("/data_batch_1"); });
+  if (pickle != strays.end())
+    throw Error(ErrorCode::invalid_option,
+                "\"" + pickle->source + "\" is of the Python version of CIFAR-10, which is not supported",
+                "lockstep data get cifar10 downloads the binary version");
+}
+
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
   check_class_names(listing.images.classes, root, options);
+  if (listing.images.entries.empty()) refuse_pickles(listing.strays);
   if (listing.images.entries.empty() && listing.folders == 1) {
     const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
                                         [](const BadSample& stray) { return is_image_name(stray.source); });
