@@ -65,6 +65,16 @@ TEST(Cifar, IsFoundWhereItsArchiveUnpacks) {
       << "of which kind are they?";
 }
 
+TEST(Cifar, TheVersionForPythonIsNamed) {
+  const TemporaryFolder folder;
+  for (const char* name : {"batches.meta", "data_batch_1", "test_batch"})
+    folder.write("cifar-10-batches-py/" + std::string(name), "\x80\x02");
+  for (const auto& path : {folder.path(), folder.path() / "cifar-10-batches-py"})
+    EXPECT_THAT(open_failure(path),
+                testing::AllOf(HasSubstr("/data_batch_1\" is of the Python version of CIFAR-10"),
+                               HasSubstr("hint: lockstep data get cifar10")));
+}
+
 TEST(Cifar, BadFilesAreNamed) {
   const TemporaryFolder folder;
   folder.write("data_batch_1.bin", cifar(1, {3, 9}).substr(0, 5000));

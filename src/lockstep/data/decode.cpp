@@ -19,7 +19,7 @@ namespace {
 
 struct Format {
   const char* name;
-  std::array<std::string_view, 3> endings;
+  std::array<std::string_view, 4> endings;
   bool (*fits)(std::string_view head);
   ImageSize (*size)(const ByteWindow& bytes_at);
   Decoding (*open)(std::string_view file);
@@ -54,7 +54,7 @@ constexpr std::array<Format, 6> kFormats{{
      [](std::string_view head) { return head.starts_with("BM"); },
      bmp_size,
      open_pixels<bmp_size, decode_bmp>},
-    {"PPM", {"ppm", "pgm", "pnm"}, is_pnm, pnm_size, open_pixels<pnm_size, decode_pnm>},
+    {"PPM", {"ppm", "pgm", "pbm", "pnm"}, is_pnm, pnm_size, open_pixels<pnm_size, decode_pnm>},
     {"TIFF",
      {"tif", "tiff"},
      [](std::string_view head) {

@@ -86,13 +86,17 @@ BmpHeader bmp_header(const ByteWindow& bytes_at) {
     throw DecodeError("it is a BMP with compression " + std::to_string(compression) +
                       ", which is not supported; save it without compression, or as PNG");
   }
+  // Some programs leave out where the pixels are, some write the place of the palette instead, and some write
+  // a short palette without its number of colours.
+  const bool says_place = header.pixels_at > (header.bits <= 8 ? after : 0);
   if (header.bits <= 8) {
     const size_t most = size_t{1} << header.bits, entry_bytes = old ? 3 : 4;
-    const size_t count = colours == 0 ? most : std::min<size_t>(colours, most);
+    size_t count = colours == 0 ? most : std::min<size_t>(colours, most);
+    if (says_place) count = std::min(count, (header.pixels_at - after) / entry_bytes);
     read_palette(bytes, after, entry_bytes, count, header);
     after += count * entry_bytes;
   }
-  if (header.pixels_at == 0) header.pixels_at = after;  // some programs leave it out
+  if (!says_place) header.pixels_at = after;
   return header;
 }
 

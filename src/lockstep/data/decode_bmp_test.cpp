@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,8 +20,9 @@ constexpr uint32_t kNoRuns = 0, kRuns8 = 1, kRuns4 = 2;
 // 5x3, with 16 colours whose levels of red are 10 times their index.
 struct Bmp {
   uint32_t bits = 8, compression = kNoRuns;
-  bool has_offset = true;
   std::string pixels{};
+  std::optional<uint32_t> offset{};   // none: where the pixels are
+  std::optional<uint32_t> colours{};  // the number that the header has; none: that of the palette
 
   std::string file() const {
     const auto little = [](uint32_t value, size_t bytes) {
@@ -29,9 +32,9 @@ struct Bmp {
     };
     constexpr uint32_t kColours = 16, kPixelsAt = 14 + 40 + 4 * kColours;
     std::string text = "BM" + little(kPixelsAt + static_cast<uint32_t>(pixels.size()), 4) + little(0, 4) +
-                       little(has_offset ? kPixelsAt : 0, 4);
+                       little(offset.value_or(kPixelsAt), 4);
     text += little(40, 4) + little(5, 4) + little(3, 4) + little(1, 2) + little(bits, 2) +
-            little(compression, 4) + little(0, 12) + little(kColours, 4) + little(0, 4);
+            little(compression, 4) + little(0, 12) + little(colours.value_or(kColours), 4) + little(0, 4);
     for (uint32_t i = 0; i < kColours; ++i) text += little(i * 10 << 16 | i, 4);
     return text + pixels;
   }
@@ -86,14 +89,23 @@ TEST(Bmp, DamagedRunsAreRefusedOrCut) {
   EXPECT_THAT(failure("a.bmp", large), HasSubstr("BMP ends at byte"));
 }
 
+const char* const kRows =
+    "0102030405000000"
+    "0607080900000000"
+    "0a0b0c0d0e000000";
+
+// As Pillow does where the offset is that of the palette.
 TEST(Bmp, WithoutAnOffsetThePixelsFollowThePalette) {
-  const std::string rows = bytes_of(
-      "0102030405000000"
-      "0607080900000000"
-      "0a0b0c0d0e000000");
-  const Bmp with{.pixels = rows}, without{.has_offset = false, .pixels = rows};
-  EXPECT_THAT(red_indices(decoded("a.bmp", without.file())),
-              ElementsAre(10, 11, 12, 13, 14, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5));
+  const std::string rows = bytes_of(kRows);
+  const Image image = decoded("a.bmp", Bmp{.pixels = rows}.file());
+  EXPECT_THAT(red_indices(image), ElementsAre(10, 11, 12, 13, 14, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5));
+  for (const uint32_t offset : {0U, 14U, 54U})
+    EXPECT_EQ(decoded("a.bmp", Bmp{.pixels = rows, .offset = offset}.file()).pixels, image.pixels) << offset;
+}
+
+TEST(Bmp, APaletteEndsWhereThePixelsBegin) {
+  const std::string rows = bytes_of(kRows);
+  const Bmp with{.pixels = rows}, without{.pixels = rows, .colours = 0};
   EXPECT_EQ(decoded("a.bmp", without.file()).pixels, decoded("a.bmp", with.file()).pixels);
 }
 
@@ -107,7 +119,7 @@ TEST(Pnm, TextGivesTheSameAsBinary) {
 }
 
 TEST(Pnm, BitsAreBlackOrWhite) {
-  EXPECT_THAT(decoded("a.pnm", "P1\n3 2\n101\n0 1#\n0").pixels, ElementsAre(0, 255, 0, 255, 0, 255));
+  EXPECT_THAT(decoded("a.pbm", "P1\n3 2\n101\n0 1#\n0").pixels, ElementsAre(0, 255, 0, 255, 0, 255));
   EXPECT_THAT(decoded("a.pnm", "P4 9 2\n" + bytes_of("80807f00")).pixels,
               ElementsAre(0, 255, 255, 255, 255, 255, 255, 255, 0, 255, 0, 0, 0, 0, 0, 0, 0, 255));
 }

@@ -26,6 +26,7 @@ struct Listing {
   std::vector<BadSample> empty_folders;
   DatasetParts parts;
   size_t folders = 0;
+  std::string table;  // a CSV file beside the folders
 };
 
 std::string_view parent_of(std::string_view path) {
@@ -95,6 +96,8 @@ class Sorting {
       add_stray(listed.path, !is_file   ? kNoFile
                              : is_image ? "it is outside the class folders"
                                         : kNoImageName);
+    } else if (is_csv_name(name)) {
+      listing_.table = files_.shown(name);
     }
   }
 
@@ -168,10 +171,26 @@ ImagesOfClasses images_of_classes(const std::string& root, const ImageListing& i
 }
 
 constexpr const char* kImageNames =
-    "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .tif, .tiff or .webp";
+    "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .tif, .tiff or .webp";
+
+// The hint, with the table that may have the classes.
+std::string or_table(const std::string& hint, const Listing& listing) {
+  return listing.table.empty() ? hint : hint + "; if the classes are in a table, name it: " + listing.table;
+}
+
+// CIFAR-10 as torchvision and others for Python unpack it.
+void refuse_pickles(const std::vector<BadSample>& strays) {
+  const auto pickle = std::ranges::find_if(
+      strays, [](const BadSample& stray) { return stray.source.ends_with("/data_batch_1"); });
+  if (pickle != strays.end())
+    throw Error(ErrorCode::invalid_option,
+                "\"" + pickle->source + "\" is of the Python version of CIFAR-10, which is not supported",
+                "lockstep data get cifar10 downloads the binary version");
+}
 
 void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
   check_class_names(listing.images.classes, root, options);
+  if (listing.images.entries.empty()) refuse_pickles(listing.strays);
   if (listing.images.entries.empty() && listing.folders == 1) {
     const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
                                         [](const BadSample& stray) { return is_image_name(stray.source); });
@@ -184,9 +203,10 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                   "name one of the files: " + sequences->source);
     if (options.unlabelled)
       throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
-    throw Error(ErrorCode::invalid_option,
-                "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
-                "put the images of each class into their own folder: " + root + "/cat/1.png");
+    throw Error(
+        ErrorCode::invalid_option,
+        "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
+        or_table("put the images of each class into their own folder: " + root + "/cat/1.png", listing));
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
     refuse_strays(root, listing.strays, images_of_classes(root, listing.images));
@@ -211,7 +231,8 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   listing.images.paths = files.take_paths();
   if (!options.unlabelled) look_into_strays(files, listing.strays);
   check_listing(root, listing, options);
-  check_class_count(listing.images.classes.size(), root, options);
+  check_class_count(listing.images.classes.size(), root, options,
+                    or_table("name the folder that contains one folder for each class", listing));
   if (options.classes.empty() && !options.unlabelled)
     listing.parts.check(root, listing.images.classes.size());
   put_in_order(root, listing.images, options);

@@ -3,7 +3,9 @@
 // those of images without their endings.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <unordered_map>
 
 #include "lockstep/base/counted.h"
@@ -14,12 +16,13 @@
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/internal/sequence_text.h"
 #include "lockstep/data/internal/strays.h"
+#include "lockstep/io/address.h"
 
 namespace lockstep::data {
 namespace {
 
 constexpr int64_t kMostTableBytes = int64_t{1} << 30;
-constexpr int64_t kHeadBytes = 64 << 10;  // more than two lines have
+constexpr int64_t kHeadBytes = 64 << 10;  // more than the first lines have
 
 using Cells = std::vector<std::string>;
 
@@ -34,12 +37,13 @@ char separator_of(std::string_view line) {
                                    [&](char each) { return std::ranges::count(line, each); });
 }
 
-/// The cells of a line, without quotes around them. A quote in a quoted cell is doubled (RFC 4180).
+/// The cells of a line, without quotes around them. A quote in a quoted cell is doubled (RFC 4180), and one
+/// within another cell is a character.
 Cells cells_of(std::string_view line, char separator) {
   Cells cells(1);
   bool is_quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"') {
+    if (line[i] == '"' && (is_quoted || trimmed(cells.back()).empty())) {
       const bool is_doubled = is_quoted && i + 1 < line.size() && line[i + 1] == '"';
       if (is_doubled) cells.back() += line[i++];
       if (!is_doubled) is_quoted = !is_quoted;
@@ -65,18 +69,23 @@ std::string listed(const Cells& cells) {
   return join(quoted, ", ");
 }
 
-std::optional<size_t> named_class_column(const Cells& names, std::optional<size_t> image) {
-  constexpr std::array<std::string_view, 7> kNames{"label",      "labels",   "class", "classes",
-                                                   "class_name", "category", "target"};
+constexpr std::array<std::string_view, 7> kColumnsOfClasses{"label",      "labels",   "class", "classes",
+                                                            "class_name", "category", "target"};
+constexpr std::array<std::string_view, 9> kColumnsOfImages{
+    "id", "id_code", "image", "image_id", "image_name", "file", "filename", "file_name", "name"};
+
+/// The first column, but for `other`, of a known name.
+std::optional<size_t> named_column(const Cells& names, std::span<const std::string_view> known,
+                                   std::optional<size_t> other) {
   for (size_t i = 0; i < names.size(); ++i) {
-    if (i != image && std::ranges::find(kNames, lower(names[i])) != kNames.end()) return i;
+    if (i != other && std::ranges::find(known, lower(names[i])) != known.end()) return i;
   }
   return std::nullopt;
 }
 
 /// The column with the classes: that of such a name, or the only one beside the images. None: not known.
 std::optional<size_t> class_column(const Cells& names, size_t image, size_t columns) {
-  if (const auto named = named_class_column(names, image)) return named;
+  if (const auto named = named_column(names, kColumnsOfClasses, image)) return named;
   return columns == 2 ? std::optional<size_t>(1 - image) : std::nullopt;
 }
 
@@ -91,10 +100,11 @@ std::string_view without_ending(std::string_view path) { return path.substr(0, p
 
 enum class Endings { written, left_out };
 
-/// The images of a folder by their paths, and by their file names where these differ.
+/// The images of a folder by their paths, which may be whole, and by their file names where these differ.
 class ImagesByName {
  public:
-  ImagesByName(const Files& files, Endings endings) {
+  ImagesByName(const Files& files, Endings endings)
+      : is_at_address_(io::is_address(files.root())), folder_(whole_path(files.root())) {
     const auto add = [](auto& places, std::string_view key, const Files::Name& name) {
       const auto [at, is_new] = places.emplace(key, &name);
       if (!is_new) at->second = nullptr;
@@ -108,15 +118,35 @@ class ImagesByName {
     }
   }
 
-  bool has(std::string_view image) const { return by_path_.contains(image) || by_file_name_.contains(image); }
+  bool has(std::string_view image) const { return look_for(image).has_value(); }
   /// Null: there is none, or there are several of this name.
-  const Files::Name* find(std::string_view image) const {
-    if (const auto at = by_path_.find(image); at != by_path_.end()) return at->second;
-    const auto at = by_file_name_.find(image);
-    return at == by_file_name_.end() ? nullptr : at->second;
-  }
+  const Files::Name* find(std::string_view image) const { return look_for(image).value_or(nullptr); }
 
  private:
+  // With a slash at the end.
+  std::string whole_path(const std::string& folder) const {
+    if (is_at_address_) return folder + "/";
+    return (std::filesystem::absolute(folder) / "").lexically_normal().string();
+  }
+
+  // From the folder; empty: it is not below it.
+  std::string relative(std::string_view image) const {
+    const std::string path = is_at_address_
+                                 ? std::string(image)
+                                 : (std::filesystem::path(folder_) / image).lexically_normal().string();
+    return path.starts_with(folder_) ? path.substr(folder_.size()) : "";
+  }
+
+  // Null: there are several of this name.
+  std::optional<const Files::Name*> look_for(std::string_view image) const {
+    if (const auto at = by_path_.find(image); at != by_path_.end()) return at->second;
+    if (const auto at = by_path_.find(relative(image)); at != by_path_.end()) return at->second;
+    if (const auto at = by_file_name_.find(image); at != by_file_name_.end()) return at->second;
+    return std::nullopt;
+  }
+
+  const bool is_at_address_;
+  const std::string folder_;
   std::unordered_map<std::string_view, const Files::Name*> by_path_, by_file_name_;
 };
 
@@ -132,13 +162,13 @@ bool has_numbers_only(const Cells& cells) {
   });
 }
 
-/// The first column with a cell that is_image(cell) accepts. None if one of the first two lines, or one
-/// before that cell, has an image's file name. Numbers may be a sequence, so that a column beside them must
-/// be named as that of the classes.
+/// The first column with a cell that is_image(cell) accepts, or that of such a name. None if one of the first
+/// two lines, or one before that cell, has an image's file name. Numbers may be a sequence, so that one of
+/// their columns must be named as that of the classes or of the images.
 template <class IsImage>
 std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image) {
   Cells first;
-  std::optional<size_t> class_names;
+  std::optional<size_t> class_names, image_names;
   std::optional<IdColumn> found;
   TextPlace place;
   char separator = 0;
@@ -151,13 +181,17 @@ std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image
     const bool is_first = first.empty();
     if (is_first) {
       first = cells;
-      class_names = named_class_column(cells, std::nullopt);
+      class_names = named_column(cells, kColumnsOfClasses, std::nullopt);
+      image_names = named_column(cells, kColumnsOfImages, class_names);
       if (class_names) continue;
     }
-    if (!class_names && has_numbers_only(cells)) continue;
-    for (size_t i = 0; i < std::min(cells.size(), first.size()) && !found; ++i) {
-      if (i != class_names && is_image(path_of(cells[i]))) found = IdColumn{i, !is_first};
-    }
+    if (!class_names && !image_names && has_numbers_only(cells)) continue;
+    const auto take = [&](size_t i) {
+      if (!found && i < cells.size() && i != class_names && is_image(path_of(cells[i])))
+        found = IdColumn{i, !is_first};
+    };
+    if (image_names) take(*image_names);
+    for (size_t i = 0; i < first.size(); ++i) take(i);
     if (found && !is_first) return found;
   }
   return found;
@@ -208,7 +242,8 @@ class TableReader {
     refuse(place_,
            "the line has " + counted(std::ssize(cells), "value") + ", but earlier lines have " +
                std::to_string(columns_),
-           "write quotes around a value that contains the separator");
+           "a table has a line for each image and no comments; write quotes around a value that contains the "
+           "separator");
   }
 
   void find_columns(const Cells& names, size_t image) {
@@ -256,7 +291,7 @@ Found find_images(const std::string& table, const std::vector<TableLine>& lines,
     const Files::Name* image = by_name.find(line.image);
     if (image == nullptr) {
       found.missing.push_back(
-          {folder.shown(line.image),
+          {line.image.starts_with('/') ? line.image : folder.shown(line.image),
            "line " + std::to_string(line.number) + " names it, but " +
                (by_name.has(line.image) ? "several images have this name" : "there is no such image")});
       continue;
@@ -289,22 +324,22 @@ bool fits_image_table(const Files& files) {
   if (!files.one_file() || !is_csv_name(files.path(files.names().front()))) return false;
   const std::string head = head_of(files);
   std::string_view rest = head, line;
-  TextPlace place;
-  for (int lines = 0; lines < 2 && next_line(rest, line, place);) {
+  std::vector<Cells> lines;
+  for (TextPlace place; next_line(rest, line, place);) {
     if (line.empty()) continue;
-    if (image_column(cells_of(line, separator_of(line)))) return true;
-    ++lines;
+    lines.push_back(cells_of(line, separator_of(line)));
+    if (image_column(lines.back())) return true;
   }
+  if (lines.size() == 1 && named_column(lines.front(), kColumnsOfImages, std::nullopt)) return true;
   if (!may_have_ids(head)) return false;
-  const Files folder = files.folder_of_file();
-  const ImagesByName images(folder, Endings::left_out);
+  const ImagesByName images(files.folder_of_file(), Endings::left_out);
   return id_column(head, [&](std::string_view cell) { return images.has(cell); }).has_value();
 }
 
 Source open_image_table(Files files, const SourceOptions& options) {
   const std::string& table = files.root();
   const std::string text = as_utf8(files.read(files.path(files.names().front()), kMostTableBytes));
-  Files folder = files.folder_of_file();
+  Files& folder = files.folder_of_file();
   std::optional<ImagesByName> images;
   std::optional<IdColumn> ids;
   if (may_have_ids(text)) {
@@ -313,6 +348,9 @@ Source open_image_table(Files files, const SourceOptions& options) {
   }
   if (!ids) images.emplace(folder, Endings::written);
   const std::vector<TableLine> lines = TableReader(text, table, ids, options.unlabelled).read();
+  if (lines.empty())
+    refuse({table}, "the table has no images",
+           "write a line for each image, with its file name and its class");
   Found found = find_images(table, lines, folder, *images);
   if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
     refuse_files(table, found.missing,

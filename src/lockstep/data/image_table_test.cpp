@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/data/test_folders.h"
 #include "lockstep/data/test_images.h"
@@ -63,6 +64,17 @@ TEST_F(ImageTable, IsReadAsOtherProgramsWriteIt) {
               expected);
   EXPECT_THAT(read("file;age;class\na\\1.png;3;\"a \"\"big\"\", cat\"\n./a/2.png;;dog\n\n"), expected);
   EXPECT_THAT(read("a/2.png\tdog\nb/1.png\tcat"), ElementsAre("b/1.png=cat", "a/2.png=dog"));
+  EXPECT_THAT(read("file,label\na/1.png,5\" nail\na/2.png,\"3\"\" nail\"\n"),
+              ElementsAre("a/2.png=3\" nail", "a/1.png=5\" nail"));
+}
+
+TEST_F(ImageTable, MayHaveWholePaths) {
+  const std::string folder = folder_.path().string(), name = folder_.path().filename().string();
+  const auto expected = ElementsAre("a/1.png=cat", "b/3.png=cat", "a/2.png=dog");
+  EXPECT_THAT(read(folder + "/a/1.png,cat\nb/../a//2.png,dog\n../" + name + "/b/3.png,cat\n"), expected);
+  EXPECT_THAT(read("id,label\n" + folder + "/a/1,cat\n2,dog\n" + folder + "/b/3,cat\n"), expected);
+  EXPECT_THAT(failure("/nowhere/1.png,cat\na/2.png,dog\n"),
+              HasSubstr(": \"/nowhere/1.png\": line 1 names it"));
 }
 
 TEST_F(ImageTable, MayHaveTheFileNamesAlone) {
@@ -78,9 +90,18 @@ TEST_F(ImageTable, MayHaveNamesWithoutEndings) {
   EXPECT_THAT(read("breed,id\r\ndog,a/2\r\ncat,b\\3\r\n"), expected);
   EXPECT_THAT(read("2,dog\n3,cat\n"), expected) << "no line with names";
   EXPECT_THAT(read("id,label\n2,0\n3,1\n"), ElementsAre("a/2.png=0", "b/3.png=1"));
+  EXPECT_THAT(read("id,level\n2,0\n3,1\n"), ElementsAre("a/2.png=0", "b/3.png=1"));
+  EXPECT_THAT(read("level,image\n3,2\n2,3\n"), ElementsAre("b/3.png=2", "a/2.png=3"));
   EXPECT_THAT(read("id,label\n2,dog\n", {.classes = {"cat", "dog"}}), ElementsAre("a/2.png=dog"));
   folder_.write("a/x-ray.v2.png", test::bytes_of(test::kGrey8));
   EXPECT_THAT(read("id,label\nx-ray.v2,dog\n3,cat\n"), ElementsAre("b/3.png=cat", "a/x-ray.v2.png=dog"));
+}
+
+TEST_F(ImageTable, TheFolderOfNamesWithoutEndingsIsListedOnce) {
+  Files files(write("id,label\n2,dog\n3,cat\n").string(), {}, source_kinds());
+  ASSERT_TRUE(fits_image_table(files));
+  folder_.write("b/2.png", test::bytes_of(test::kGrey8));
+  EXPECT_EQ(open_image_table(std::move(files), {}).dataset.size(), 2);
 }
 
 TEST_F(ImageTable, AnImageMayBeNamedAsAColumn) {
@@ -119,6 +140,8 @@ TEST_F(ImageTable, MayBeInUtf16) {
   const auto expected = ElementsAre("b/3.png=caf\u00e9", "a/2.png=dog");
   EXPECT_THAT(read(little), expected);
   EXPECT_THAT(read(big), expected);
+  EXPECT_THAT(read(little.substr(2)), expected) << "without a byte order mark";
+  EXPECT_THAT(read(big.substr(2)), expected) << "without a byte order mark";
   EXPECT_THAT(read(little + "\n"), expected) << "half a character at the end is left out";
 }
 
@@ -144,7 +167,12 @@ TEST_F(ImageTable, SaysWhatIsWrong) {
               AllOf(HasSubstr("which column has the classes: there are \"id\", \"file\", \"breed\""),
                     HasSubstr("hint: name it \"label\"")));
   EXPECT_THAT(failure("1,a/1.png,cat\n"), HasSubstr("hint: write a first line with the columns' names"));
+  EXPECT_THAT(failure("id,age,level\n2,40,0\n3,50,1\n"), HasSubstr("there are \"id\", \"age\", \"level\""));
   EXPECT_THAT(failure("file\na/1.png\n"), HasSubstr("but no classes"));
+  EXPECT_THAT(failure("file,label\n\n"), HasSubstr("labels.csv\": the table has no images"));
+  EXPECT_THAT(failure("# by hand\nfile,label\na/1.png,cat\n"),
+              AllOf(HasSubstr("line 2: the line has 2 values, but earlier lines have 1"),
+                    HasSubstr("hint: a table has a line for each image and no comments")));
   EXPECT_THAT(failure("file,label\na/1.png,cat,3\n"), HasSubstr("line 2: the line has 3 values"));
   EXPECT_THAT(failure("file,label\na/1.png,cat\na/2.png,dog,1\n"),
               HasSubstr("line 3: the line has 3 values"));

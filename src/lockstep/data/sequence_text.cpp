@@ -57,14 +57,16 @@ bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place)
 std::string as_utf8(std::string text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf", kLittleEndian = "\xff\xfe", kBigEndian = "\xfe\xff";
   if (text.starts_with(kMark)) text.erase(0, kMark.size());
-  const bool little = text.starts_with(kLittleEndian);
-  if (!little && !text.starts_with(kBigEndian)) return text;
+  const bool has_mark = text.starts_with(kLittleEndian) || text.starts_with(kBigEndian);
+  // Without a mark a text that begins with a character of ASCII has one zero at its beginning.
+  if (!has_mark && (text.size() < 2 || (text[0] == '\0') == (text[1] == '\0'))) return text;
+  const bool little = has_mark ? text.starts_with(kLittleEndian) : text[1] == '\0';
   const auto unit_at = [&](size_t at) {
     const auto first = static_cast<uint8_t>(text[at]), second = static_cast<uint8_t>(text[at + 1]);
     return static_cast<uint32_t>(little ? second << 8 | first : first << 8 | second);
   };
   std::string converted;
-  for (size_t at = 2; at + 2 <= text.size(); at += 2) {
+  for (size_t at = has_mark ? 2 : 0; at + 2 <= text.size(); at += 2) {
     uint32_t character = unit_at(at);
     const uint32_t next = at + 4 <= text.size() ? unit_at(at + 2) : 0;
     if (character >> 10 == kUpperHalf && next >> 10 == kLowerHalf) {

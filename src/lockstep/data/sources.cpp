@@ -113,12 +113,12 @@ void check_fits_memory(const std::string& path, int64_t bytes) {
 }
 
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options,
-                       const char* hint) {
+                       std::string hint) {
   if (count >= 2 || !options.classes.empty() || options.unlabelled) return;
   throw Error(ErrorCode::invalid_option,
               "\"" + path + "\" has " + (count == 0 ? "no classes" : "only one class") +
                   ", but training needs at least two",
-              hint);
+              std::move(hint));
 }
 
 void check_class_names(const std::vector<std::string>& names, const std::string& path,

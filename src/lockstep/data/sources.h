@@ -59,10 +59,11 @@ struct Source {
 /// that cannot be read (with their number and the first one), for broken IDX or CIFAR files, and, with file
 /// and line, for sequences that cannot be read. Throws communication if a server does not answer, and
 /// invalid_option if it denies access; reading a sample later throws the same.
-/// In a folder, names that begin with a dot, Thumbs.db, ehthumbs.db, desktop.ini, __MACOSX, @eaDir and
-/// macOS's Icon files are ignored, and links are followed. In a folder of CSV files, files by other names are
-/// ignored. In an image folder, README, LICENSE and .txt, .md, .csv, .json files beside the class folders are
-/// ignored; images are ordered by class name, then by the bytes of their paths.
+/// In a folder, names that begin with a dot, Thumbs.db, ehthumbs.db, desktop.ini, $RECYCLE.BIN, System Volume
+/// Information, lost+found, __MACOSX, @eaDir and macOS's Icon files are ignored, and links are followed. In a
+/// folder of CSV files, files by other names are ignored. In an image folder, README, LICENSE and .txt, .md,
+/// .csv, .json files beside the class folders are ignored; images are ordered by class name, then by the
+/// bytes of their paths.
 Source open_source(const std::filesystem::path& path, const SourceOptions& options = {});
 
 /// A folder of class folders: `data::ImageFolder("digits").split(0.9, {.seed = 1})`. Throws as open_source

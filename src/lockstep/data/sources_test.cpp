@@ -144,6 +144,11 @@ TEST(ImageFolder, BadFoldersAreNamed) {
   std::filesystem::remove(folder.path() / "1.png");
   folder.write("cat/1.png", kPng);
   EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("only one class"), HasSubstr("hint:")));
+  folder.write("labels.csv", "file,label\n");
+  EXPECT_THAT(
+      open_failure(folder.path()),
+      AllOf(HasSubstr("only one class"),
+            HasSubstr("if the classes are in a table, name it: " + folder.path().string() + "/labels.csv")));
   folder.write("dog/1.png", kPng);
   EXPECT_EQ(open_failure(folder.path()), "");
   EXPECT_THAT(open_failure(folder.path() / "dog/1.png"), HasSubstr("does not contain data of a known kind"));

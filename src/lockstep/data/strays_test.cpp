@@ -27,7 +27,8 @@ TEST(Strays, AJpegByAnotherNameIsToBeRenamed) {
 TEST(Strays, WhatSystemsLeaveInFoldersIsNone) {
   const TemporaryFolder folder;
   for (const char* name : {"cat/1.png", "dog/1.png", "dog/thumbs.db", "dog/ehthumbs.db", "dog/Icon\r",
-                           "Desktop.ini", "dog/@eaDir/1.png/SYNOPHOTO_THUMB_M.png", "__MACOSX/cat/1.png"})
+                           "Desktop.ini", "dog/@eaDir/1.png/SYNOPHOTO_THUMB_M.png", "__MACOSX/cat/1.png",
+                           "$RECYCLE.BIN/S-1/1.png", "System Volume Information/1.png", "lost+found/1.png"})
     folder.write(name, test::bytes_of(test::kGrey8));
   const Source source = open_source(folder.path());
   EXPECT_THAT(source.dataset.classes(), testing::ElementsAre("cat", "dog"));

@@ -35,9 +35,11 @@ Error damaged_file(const std::string& shown, const std::string& why) {
 }
 
 bool is_hidden(std::string_view name) {
-  // Windows, macOS, and Synology, whose servers keep small pictures of each file in a folder named after it.
-  constexpr std::array<std::string_view, 6> kNames{"thumbs.db", "ehthumbs.db", "desktop.ini",
-                                                   "__macosx",  "icon\r",      "@eadir"};
+  // Windows, macOS, Linux, and Synology, whose servers keep small pictures of each file in a folder named
+  // after it.
+  constexpr std::array<std::string_view, 9> kNames{
+      "thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "system volume information",
+      "__macosx",  "icon\r",      "lost+found",  "@eadir"};
   return name.starts_with('.') || std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
            return known.size() == name.size() && known == lower(name);
          });
@@ -53,10 +55,13 @@ Files::Files(const std::string& where, const io::StoreOptions& options, std::spa
 Files::Files(std::shared_ptr<const io::ByteStore> store)
     : store_(std::move(store)), root_(store_->name()), prefix_(root_ + "/") {}
 
-Files Files::folder_of_file() const {
-  Files folder(store_->name().empty() ? io::open_store(".") : store_);
-  folder.list({});
-  return folder;
+Files& Files::folder_of_file() const {
+  if (!folder_) {
+    std::unique_ptr<Files> folder(new Files(store_->name().empty() ? io::open_store(".") : store_));
+    folder->list({});
+    folder_ = std::move(folder);
+  }
+  return *folder_;
 }
 
 // An archive or a server is asked only for names that data files can have.

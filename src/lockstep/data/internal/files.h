@@ -43,8 +43,9 @@ class Files {
   /// ByteStore::list do.
   Files(const std::string& where, const io::StoreOptions& options, std::span<const SourceKind> kinds);
 
-  /// The complete listing of the folder of the one file that was named. Throws as ByteStore::list does.
-  Files folder_of_file() const;
+  /// The complete listing of the folder of the one file that was named. It is made by the first call, whose
+  /// result the next ones return. One thread. Throws as ByteStore::list does.
+  Files& folder_of_file() const;
 
   const std::shared_ptr<const io::ByteStore>& store() const { return store_; }
   bool one_file() const { return one_file_; }
@@ -87,7 +88,8 @@ class Files {
   std::string root_, prefix_;
   std::string paths_;
   std::vector<Name> names_;
-  std::vector<size_t> at_root_;  // indices into names_
+  std::vector<size_t> at_root_;            // indices into names_
+  mutable std::unique_ptr<Files> folder_;  // of folder_of_file
 };
 
 }  // namespace lockstep::data

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/data/csv_name.h"
 #include "lockstep/data/internal/files.h"
 #include "lockstep/data/sources.h"
 
@@ -38,7 +39,6 @@ bool fits_ts(const Files& files);
 Source open_ts(Files files, const SourceOptions& options);
 bool fits_image_table(const Files& files);
 Source open_image_table(Files files, const SourceOptions& options);
-bool is_csv_name(std::string_view name);
 bool fits_csv(const Files& files);
 Source open_csv(Files files, const SourceOptions& options);
 bool fits_image_folder(const Files& files);
@@ -77,6 +77,6 @@ void check_fits_memory(const std::string& path, int64_t bytes);
 /// Throws invalid_option if `count` classes are too few to learn from; with options.classes or unlabelled any
 /// number is allowed.
 void check_class_count(size_t count, const std::string& path, const SourceOptions& options,
-                       const char* hint = "name the folder that contains one folder for each class");
+                       std::string hint = "name the folder that contains one folder for each class");
 
 }  // namespace lockstep::data

@@ -30,8 +30,8 @@ std::string_view trimmed(std::string_view text);
 /// Removes the next line from `rest` and returns it trimmed. False at the end.
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place);
 
-/// The text as UTF-8 without the byte order mark, which Windows' programs write before it. Text without a
-/// mark stays as it is, UTF-16 with one is converted; halves of characters become U+FFFD.
+/// The text as UTF-8 without the byte order mark, which Windows' programs write before it. UTF-16 is
+/// converted if it has a mark or begins with a character of ASCII; halves of characters become U+FFFD.
 std::string as_utf8(std::string text);
 
 /// Removes the next cell of a comma-separated line and returns it trimmed, without quotes around it. `rest`

@@ -6,6 +6,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
 #include "lockstep/data/cache_folder.h"
+#include "lockstep/data/listed_below.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
@@ -30,6 +31,13 @@ std::filesystem::path place_of(const std::string& source, const CacheChoice& cho
   return choice.place == "auto" ? usual_place(source) : std::filesystem::path(choice.place);
 }
 
+void check_place(const std::filesystem::path& place, const std::string& source) {
+  if (!data::is_listed_below(place / "1.images", source)) return;
+  throw Error(ErrorCode::invalid_option,
+              "a cache in \"" + place.string() + "\" would lie among the images of \"" + source + "\"",
+              "name a folder outside of the data, or leave out --cache");
+}
+
 }  // namespace
 
 CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
@@ -41,6 +49,7 @@ CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
                 "a cache lies in the folder of its images, and \"" + folder + "\" is none",
                 "name a folder for it: --cache FOLDER, here and for train");
   }
+  check_place(place, folder);
   const auto opened =
       data::open_image_cache(place, dataset.store(), format, data::CacheUse::make, choice.bytes());
   const auto& cache = opened.cache;
@@ -70,7 +79,10 @@ data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& fo
                              const data::ImageFormat& format, const CacheChoice& choice, data::CacheUse use) {
   if (dataset.empty() || choice.place == "off") return {};
   const data::Datastore& store = data::root_of(dataset).store();
-  if (choice.place != "auto") return data::open_image_cache(choice.place, store, format, use, choice.bytes());
+  if (choice.place != "auto") {
+    check_place(choice.place, folder);
+    return data::open_image_cache(choice.place, store, format, use, choice.bytes());
+  }
   data::OpenedCache found;
   for (const std::filesystem::path& place : {usual_place(folder), users_place()}) {
     // A folder that this user may not read, such as $HOME in many containers, does not count.

@@ -23,7 +23,8 @@ struct CacheChoice {
 /// The cache of the datastore from which `dataset` is chosen, by `choice`. `folder` is where the images are
 /// (a folder, an archive or an address), empty if not known. --cache auto uses a cache that `lockstep cache`
 /// made in the folder itself, or that it or a run made in $XDG_CACHE_HOME/lockstep/images (~/.cache). This
-/// function makes no cache for --cache auto, and none with CacheUse::read.
+/// function makes no cache for --cache auto, and none with CacheUse::read. Throws invalid_option for a named
+/// place among the images of the folder.
 data::OpenedCache open_cache(const data::Dataset& dataset, const std::string& folder,
                              const data::ImageFormat& format, const CacheChoice& choice, data::CacheUse use);
 
@@ -62,7 +63,8 @@ struct CacheReport {
 
 /// Decodes the images of `dataset`, which are in `folder`, on all cores into the cache that runs with this
 /// choice then use. Images that are already there are only checked. Throws invalid_option for data that are
-/// not cached and if --cache-size is too small; io; and with OnBadSample::fail corrupt_data for a bad image.
+/// not cached, for a place among the images and if --cache-size is too small; io; and with OnBadSample::fail
+/// corrupt_data for a bad image.
 CacheReport make_cache(const data::Dataset& dataset, const std::string& folder,
                        const data::ImageFormat& format, const CacheChoice& choice,
                        data::OnBadSample on_bad_sample);

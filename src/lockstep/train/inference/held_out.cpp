@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
+#include "lockstep/data/csv_name.h"
 #include "lockstep/data/shared_samples.h"
 #include "lockstep/data/sources.h"
 #include "lockstep/io/address.h"
@@ -76,9 +77,6 @@ data::Dataset training_part(const data::Dataset& whole, const Options& options) 
   return splits ? split_off_held_out(whole, options).first : whole;
 }
 
-// A table may name images anywhere in its folder.
-bool is_table(const std::string& place) { return lower(place).ends_with(".csv"); }
-
 std::string same_names_as(const std::string& folder) {
   return "they have the names of its training data, which are at \"" + folder + "\"";
 }
@@ -88,7 +86,8 @@ std::string doubt_of_twin(const data::Dataset& dataset, const Run& run) {
   const std::string folder = last_text(run.events, "plan", "folder");
   const std::string place = folder.empty() ? "" : seen_by_run(folder, run.events);
   if (place.empty() || !is_there(place) || data::has_samples_at(dataset, place)) return "";
-  if (is_table(place) && data::shared_samples(open(folder, {}, run), dataset) > 0) return "";
+  // A table may name images anywhere in its folder.
+  if (data::is_csv_name(place) && data::shared_samples(open(folder, {}, run), dataset) > 0) return "";
   return same_names_as(folder);
 }
 
@@ -111,7 +110,7 @@ TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
   const bool is_below = data::has_samples_at(dataset, place);
   if (!is_there(place) && !is_below)
     return {.unknown = "the run's training data are not at \"" + folder + "\" any more"};
-  if (!is_below && !is_table(place)) return copied_from_training(dataset, folder, run);
+  if (!is_below && !data::is_csv_name(place)) return copied_from_training(dataset, folder, run);
   const data::Dataset whole = open(folder, {}, run);
   if (run.manifest.plan.data.listing_hash != as_hex(whole.store().listing_hash())) {
     const int64_t count = data::shared_samples(whole, dataset);

@@ -80,7 +80,7 @@ std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
   std::vector<PlanLine> lines;
   lines.push_back({"data",
                    (data.streamed ? "streamed" : with_commas(data.train_count)) + noun + ", " +
-                       std::to_string(data.classes.size()) + " classes",
+                       with_commas(std::ssize(data.classes)) + " classes",
                    reasons.source.empty() ? "given" : reasons.source});
   if (!data.class_counts.empty()) lines.push_back(class_line(data));
   if (!data.class_weights.empty()) {

@@ -49,7 +49,7 @@ std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons
   if (!network.fresh_layers.empty()) {
     const size_t dropped = network.dropped_layers.size();
     lines.push_back({"new head", join(network.fresh_layers, ", "),
-                     "for " + std::to_string(plan.data.classes.size()) + " classes" +
+                     "for " + with_commas(std::ssize(plan.data.classes)) + " classes" +
                          (dropped == 0 ? "" : "; " + std::to_string(dropped) + " layers are removed")});
   }
   if (network.learned_count < network.parameter_count)

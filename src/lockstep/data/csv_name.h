@@ -1,0 +1,11 @@
+// The names of CSV files, which are sequences or tables of images.
+#pragma once
+
+#include <string_view>
+
+namespace lockstep::data {
+
+/// Whether a name, a path or an address has the ending of a CSV file, in upper or lower case.
+bool is_csv_name(std::string_view name);
+
+}  // namespace lockstep::data
