@@ -34,7 +34,8 @@ std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec,
 /// The profile with which a job was submitted; that of a job of this machine has only its scheduler.
 Profile profile_of_job(const jobs::JobPaths& job, const jobs::JobSpec& spec);
 
-/// Ends it. False if it was over before. Throws cluster, also for the queue of another machine.
+/// Ends it. False if it was over before. One in the queue of another machine is marked: whoever runs it there
+/// ends it, and nobody starts it. Throws cluster.
 bool cancel_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
 
 /// Makes it start again, also if it was never submitted because the program that did so was killed. False if
