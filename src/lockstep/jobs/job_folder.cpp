@@ -74,7 +74,8 @@ std::string path_list(const JobPaths& paths, const JobSpec& spec, const char* be
 
 void write_file_quick(const fs::path& path, std::string_view bytes) {
   fs::path neighbour = path;
-  neighbour += "." + std::to_string(::gettid()) + ".part";  // of this thread alone
+  // Processes of other machines, and of containers, may have this one's number.
+  neighbour += "." + random_hex(8) + ".part";
   try {
     OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
     file.write(bytes);
