@@ -152,6 +152,7 @@ Batch batch_of(const Call& call) {
   if (choice.workers > 0) profile.workers = choice.workers;
   if (choice.nodes > 0) profile.nodes = choice.nodes;
   if (!choice.memory.empty()) profile.memory = choice.memory;
+  cluster::check_jobs_folder(profile, batch.root);
   const bool is_local = profile.scheduler == "local";
   if (is_local && profile.nodes > 1)
     throw Error(ErrorCode::invalid_option,

@@ -78,6 +78,19 @@ std::string submitted_id(const JobPaths& job, const JobSpec& spec, const std::st
   return submitted.id;
 }
 
+void check_jobs_folder(const Profile& profile, const fs::path& root) {
+  // A name below both, because one of the two may end with a slash.
+  const auto place = [](const fs::path& folder) {
+    std::error_code none;
+    return fs::weakly_canonical(folder / "1", none);
+  };
+  if (profile.job_folder.empty() || place(profile.job_folder) == place(root)) return;
+  throw Error(ErrorCode::invalid_option,
+              "\"job-folder\" of the profile is " + quote(profile.job_folder) + ", and jobs are in " +
+                  quote(root.string()) + " here",
+              "export LOCKSTEP_JOBS=" + profile.job_folder);
+}
+
 Profile profile_of_job(const JobPaths& job, const JobSpec& spec) {
   return spec.scheduler == kLocal ? Profile{} : read_profile(job.profile());
 }

@@ -20,6 +20,10 @@ struct Place {
 /// scheduler. Throws cluster.
 void submit_jobs(const std::vector<jobs::JobPaths>& jobs, const Place& place);
 
+/// Throws invalid_option if jobs of the profile are to be in another folder than `root`, where this program
+/// has its jobs: the machines may not see it.
+void check_jobs_folder(const Profile& profile, const std::filesystem::path& root);
+
 /// The ids of the jobs of these ids or names, which another job of this scheduler is to follow. Throws
 /// not_found, and invalid_option for a job of another scheduler.
 std::vector<std::string> jobs_before(const std::filesystem::path& root, const std::vector<std::string>& words,

@@ -38,5 +38,18 @@ TEST(CancelJob, DoesNotWaitForAnotherMachine) {
   EXPECT_EQ(jobs::view_of(job).state, JobState::running);
 }
 
+TEST(CheckJobsFolder, RefusesAProfileWhoseJobsAreElsewhere) {
+  const test::TemporaryFolder root;
+  const std::string folder = root.path().string();
+  EXPECT_NO_THROW(check_jobs_folder({}, folder));
+  EXPECT_NO_THROW(check_jobs_folder({.job_folder = folder + "/"}, folder));
+  try {
+    check_jobs_folder({.job_folder = folder + "/shared"}, folder);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("export LOCKSTEP_JOBS=" + folder + "/shared"));
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::cluster
