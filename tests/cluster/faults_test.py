@@ -88,6 +88,18 @@ class Faults(trained_on_slurm.TrainedOnSlurm, unittest.TestCase):
                 self.assertIn(reason, job.attempts_ended()[0]["reason"])
             self.each(name, work)
 
+    def test_scancel(self):
+        """Of somebody who does not know Lockstep's commands: the job does not come back, and its run is saved."""
+        def work(_):
+            job = self.start("cancelled")
+            job.wait_for_step(STEP)
+            self.cluster.ask("scancel", job.id)
+            self.assertEqual(job.wait_until_over()["end"], "cancelled", job.said())
+            self.assertEqual(len(job.attempts_ended()), 1, job.said())
+            self.assertEqual(job.slurm_state(), "CANCELLED")
+            self.assertTrue(runs.checkpoints(job.run))
+        self.each("scancel", work)
+
     def test_a_link_is_cut(self):
         """That of the machine with the batch script, and that of another, in turn."""
         def work(trial):

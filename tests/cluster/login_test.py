@@ -136,6 +136,19 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.lockstep("job", "fetch", "far:1", self.home / "here")
         fetched = next(self.home.glob("here/**/model.safetensors"))
         self.assertEqual(runs.sha256(fetched), self.alone()[0])
+        for option, count in (("--checkpoints=false", 0), ("--checkpoints", 1)):
+            self.lockstep("job", "fetch", "far:1", self.home / option, option)
+            self.assertEqual(len(list(self.home.glob(f"{option}/run/checkpoints"))), count)
+
+    def test_files_of_one_name_are_all_sent(self):
+        self.profile("files")
+        for folder, text in (("lists", "sh -c 'cat $LOCKSTEP_SHIPPED/one'\n"), ("shipped", "what was shipped\n")):
+            (self.home / folder).mkdir()
+            (self.home / folder / "one").write_text(text)
+        job = self.lockstep("batch", "--profile", "files", "--commands", self.home / "lists/one", "--ship",
+                            self.home / "shipped/one").split()[1]
+        self.lockstep("job", "wait", job)
+        self.assertIn("what was shipped", self.lockstep("job", "diary", job))
 
     def check_list_as_json(self, there):
         """It has the jobs of the table, with the fields that each has where it is."""
@@ -206,7 +219,7 @@ class Login(runs.TestFolders, unittest.TestCase):
             return subprocess.run(self.cluster.command(0, *runs.command(*words)), env=there, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, timeout=laptop.SECONDS, check=False).stdout
 
-        lockstep("cluster", "create", "here", "--program", runs.PROGRAM)
+        lockstep("cluster", "create", "here", "--program", runs.PROGRAM, "--memory", "0")  # all of a node
         self.assertEqual(lockstep("batch", "--profile", "here", "--commands", folder / "commands").split(),
                          ["job", "1", "job", "2", "job", "3"])
         for job in ("1", "2", "3"):

@@ -199,10 +199,33 @@ print(public['SubnetId'], private['Subnet']['SubnetId'])""").split()
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
-    def test_job_sets_fit_the_schemas(self):
+    def made_job_set(self):
         done = self.account.run("create", "c1", "--provider", "kubernetes", "--dry-run", "--image", "registry/lockstep:1",
                                 "--data", "s3://photos/train", *G5, "--workers", "16")
         self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_the_first_start_of_a_job_set_resumes_nothing(self):
+        replicated, = yaml_of.read(self.made_job_set().stdout)["spec"]["replicatedJobs"]
+        container, = replicated["template"]["spec"]["template"]["spec"]["containers"]
+        folder = pathlib.Path(self.folder.name) / "pod"
+        run = folder / "run"
+        run.mkdir(parents=True)
+        (folder / "lockstep").write_text('#!/bin/sh\necho "$@"\n')
+        (folder / "lockstep").chmod(0o755)
+
+        def start():
+            command = [str(run) if word == "/runs/c1" else word for word in container["command"]]
+            return subprocess.run(command, env={"PATH": f"{folder}:/usr/bin:/bin"}, capture_output=True, text=True,
+                                  timeout=60, check=True).stdout
+
+        first = f"train s3://photos/train --output {run}"
+        self.assertEqual(start(), first + "\n")
+        (run / "options.json").write_text("{}")
+        self.assertEqual(start(), first + " --resume\n")
+
+    def test_job_sets_fit_the_schemas(self):
+        done = self.made_job_set()
         self.assertIn("never run on Kubernetes", done.stdout)
         job_set = yaml_of.read(done.stdout)
         self.assertEqual((job_set["apiVersion"], job_set["kind"]), ("jobset.x-k8s.io/v1alpha2", "JobSet"))

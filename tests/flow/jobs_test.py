@@ -215,6 +215,14 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.jobs.wait_for_all()
         self.assertEqual(self.jobs.run("job", "diary", "nets-1"), "one word\n")
 
+    def test_a_starter_that_ignores_ends_of_processes_hides_no_failure(self):
+        """As services and some programs do: the kernel then keeps no status of those that end."""
+        ignore = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
+        job = self.jobs.batch("--", "sh", "-c", "exit 5", **ignore)
+        self.jobs.run("job", "wait", job, status=5)
+        self.assertEqual(self.jobs.show(job)["state"], "failed")
+        self.assertIn("ended with status 6", self.jobs.run("run", "-n", "2", "--", "sh", "-c", "exit 6", status=6, **ignore))
+
     def test_what_a_job_cannot_be_is_refused(self):
         self.assertIn("whose bytes are not UTF-8",
                       self.jobs.run("batch", "--", "cat", "lat\udce9.txt", status=2, errors="replace"))

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 import unittest
+import unittest.mock
 
 import runs
 from sweeps import lines, processes_of, table
@@ -41,6 +42,19 @@ class Places(runs.TestFolders, unittest.TestCase):
 
     def check(self, name):
         self.assertEqual(table(self.folder / name), self.expected)
+
+    def test_secrets_of_a_profile_are_in_no_file(self):
+        """Also one that its name does not give away."""
+        profiles = self.folder / "config/lockstep/clusters"
+        profiles.mkdir(parents=True)
+        (profiles / "ours.json").write_text(json.dumps({"secrets": ["OUR_PLACE"]}))
+        with unittest.mock.patch.dict(os.environ, XDG_CONFIG_HOME=str(self.folder / "config"), OUR_PLACE="s3cr3t-of-a-sweep"):
+            jobs = self.sweep("secret", "--profile", "ours").splitlines()[0].removeprefix("jobs ")
+            runs.run("job", "wait", *jobs.split(", "))
+        self.check("secret")
+        found = subprocess.run(["grep", "-r", "-l", "s3cr3t-of-a-sweep", self.folder], capture_output=True, text=True,
+                               check=False)
+        self.assertEqual(found.stdout, "")
 
     @staticmethod
     def killed_programs(sweep):

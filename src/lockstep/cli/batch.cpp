@@ -85,10 +85,16 @@ struct Batch {
   JobSpec spec{};  // without name, command and run folder
 };
 
-int64_t bytes_in(const std::string& text) {
-  const auto bytes = parse_bytes(text);
+// Only the queue of this machine counts it. Slurm takes other words: 4096 are megabytes, and 0 is all.
+int64_t counted_memory(const cluster::Profile& profile) {
+  if (profile.memory.empty()) return 0;
+  if (profile.scheduler != "local") {
+    cluster::check_profile({.scheduler = profile.scheduler, .memory = profile.memory});
+    return 0;
+  }
+  const auto bytes = parse_bytes(profile.memory);
   if (!bytes)
-    throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(text),
+    throw Error(ErrorCode::invalid_option, "--memory cannot be " + quote(profile.memory),
                 "give a size such as 4G or 500M");
   return *bytes;
 }
@@ -146,6 +152,7 @@ Batch batch_of(const Call& call) {
   if (choice.workers > 0) profile.workers = choice.workers;
   if (choice.nodes > 0) profile.nodes = choice.nodes;
   if (!choice.memory.empty()) profile.memory = choice.memory;
+  cluster::check_jobs_folder(profile, batch.root);
   const bool is_local = profile.scheduler == "local";
   if (is_local && profile.nodes > 1)
     throw Error(ErrorCode::invalid_option,
@@ -156,7 +163,7 @@ Batch batch_of(const Call& call) {
   batch.spec.host = host_name();
   batch.spec.working_folder = fs::current_path().string();
   batch.spec.nodes = profile.nodes;
-  batch.spec.memory = profile.memory.empty() ? 0 : bytes_in(profile.memory);
+  batch.spec.memory = counted_memory(profile);
   batch.spec.priority = choice.priority;
   batch.spec.requeue = choice.requeue;
   batch.spec.paths = is_local ? whole_paths(choice.path, "--path", true) : choice.path;

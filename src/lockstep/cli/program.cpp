@@ -139,6 +139,9 @@ int run_main(int argc, char** argv, const RunInEngine& engine) {
   occupy_standard_descriptors();
   // A run outlives its readers: a closed pipe is an error to report, and does not end the process.
   std::signal(SIGPIPE, SIG_IGN);
+  // Where the starter ignored it, the kernel would keep no status of processes that end, and a failure would
+  // be taken for a success.
+  std::signal(SIGCHLD, SIG_DFL);
   const char* columns = std::getenv("COLUMNS");
   Console console(stdout, stderr, columns == nullptr ? 0 : std::atoi(columns));
   return run_program({argv + (argc > 0 ? 1 : 0), argv + argc}, console, engine);

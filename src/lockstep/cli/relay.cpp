@@ -12,6 +12,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/relay_message.h"
@@ -142,8 +143,9 @@ cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
       const std::vector<std::string> names = setting.name == "ship" ? split(text, ',') : std::vector{text};
       text.clear();
       for (const std::string& name : names) {
+        text += (text.empty() ? "" : ",") + std::string(kRelayedPlace) + std::to_string(files.size()) + "/" +
+                fs::path(name).filename().string();
         files.push_back(name);
-        text += (text.empty() ? "" : ",") + std::string(kRelayedPlace) + fs::path(name).filename().string();
       }
     }
     message.words.push_back("--" + setting.name + "=" + text);
@@ -207,7 +209,7 @@ std::optional<int> run_there(const NamedProfile& found, const std::vector<std::s
 int fetch(const RelayedJob& relayed, const Call& call, Console& console) {
   const fs::path target = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + relayed.job);
   std::vector<std::string> options;
-  for (const Setting& setting : call.settings) options.push_back("--" + setting.name);
+  for (const Setting& setting : call.settings) options.push_back("--" + setting.name + "=" + setting.text);
   if (!fetch_there(relayed, target, options)) return 1;
   console.print("files of job " + relayed.name() + ": " + target.string() + "\n");
   return 0;
@@ -276,7 +278,7 @@ std::optional<int> attach_there(const RelayedJob& job, bool plot, const std::str
 bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::vector<std::string>& options) {
   std::string script =
       "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\" >/dev/null";
-  for (const std::string& option : options) script += " " + option;
+  for (const std::string& option : options) script += " " + shell_word(option);
   script += "; tar -C \"$d/files\" -cf - .";
   make_folders(target);
   launch::Pipe pipe = launch::make_pipe();

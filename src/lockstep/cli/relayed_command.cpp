@@ -29,8 +29,10 @@ class RelayedFiles {
     if (message.files.empty()) return;
     make_folders(folder_);
     ::chmod(folder_.c_str(), 0700);
+    // Each in a folder of its own: --commands and --ship may name files of one name.
     for (size_t i = 0; i < std::min(message.files.size(), message.sizes.size()); ++i) {
-      const fs::path file = folder_ / fs::path(message.files[i]).filename();
+      const fs::path file = folder_ / std::to_string(i) / fs::path(message.files[i]).filename();
+      make_folders(file.parent_path());
       const auto size = static_cast<size_t>(message.sizes[i]);
       if (size > bytes.size())
         throw Error(ErrorCode::corrupt_data, "what was relayed ends in the middle of a file", "try again");

@@ -9,6 +9,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/job_places.h"
+#include "lockstep/cli/sweep_checks.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/submitted_job.h"
@@ -62,7 +63,7 @@ jobs::JobPaths make_runner_job(const sweep::SweepPaths& paths, const sweep::Swee
                     .workers = is_local ? spec.options.workers : 1,
                     .requeue = true,
                     .submitted = now_seconds()};
-  const jobs::Surroundings surroundings = jobs::surroundings_here({});
+  const jobs::Surroundings surroundings = jobs::surroundings_here(profile.profile.secrets);
   job.secrets = surroundings.secrets;
   const jobs::Fill fill = [&](const jobs::JobPaths& hidden) {
     jobs::write_variables(hidden, surroundings);
@@ -92,6 +93,7 @@ std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const swee
   const cluster::NamedProfile profile = profile_of(spec);
   const cluster::Place place{.profile = profile.profile, .runner = runner_program()};
   const fs::path root = jobs::jobs_folder();
+  cluster::check_jobs_folder(profile.profile, root);
   std::vector<std::string> ids = known_jobs(paths);
   for (const std::string& id : ids) {
     try {

@@ -11,6 +11,10 @@ namespace {
 
 constexpr int kPort = 29'500;  // torchrun's
 constexpr size_t kMostDnsName = 40;
+// The first start has nothing to resume; its words are the data and the run folder.
+constexpr const char* kTrain =
+    "resume=; if [ -e \"$1/options.json\" ]; then resume=--resume; fi; "
+    "exec lockstep train \"$0\" --output \"$1\" $resume";
 
 [[noreturn]] void only_printed() {
   throw Error(
@@ -36,7 +40,7 @@ Json container(const std::string& name, const ClusterRequest& request, const Clu
   if (!planned.gpu.empty()) limits["nvidia.com/gpu"] = planned.workers_per_machine;
   return {{"name", "lockstep"},
           {"image", request.image},
-          {"command", {"lockstep", "train", request.data, "--output", "/runs/" + name, "--resume"}},
+          {"command", {"sh", "-c", kTrain, request.data, "/runs/" + name}},
           {"env",
            {variable("MASTER_ADDR", first),
             variable("MASTER_PORT", std::to_string(kPort)),

@@ -94,7 +94,8 @@ Verdict look(const WatchdogLimits& limits, const Sight& sight, WatchdogState& st
   state.spent += passed / kSecondsPerHour *
                  (limits.head_price + static_cast<double>(state.machines) * limits.machine_price);
   state.looked = sight.now;
-  state.progressed = std::max(state.progressed, std::min(sight.progressed, sight.now));
+  // Also if the clock was set back since the last look.
+  state.progressed = std::min(std::max(state.progressed, sight.progressed), sight.now);
   if (limits.budget > 0 && state.spent >= limits.budget)
     return {true, "it has cost $" + fixed(state.spent, 2) + ", the budget is $" + fixed(limits.budget, 2)};
   const double idle = sight.now - state.progressed;

@@ -47,6 +47,14 @@ TEST(Watchdog, OldProgressAndProgressInTheFutureDoNotHelp) {
   EXPECT_DOUBLE_EQ(other.progressed, kStart + 10 * kMinute);
 }
 
+TEST(Watchdog, AClockThatWasAheadDoesNotKeepTheClusterOn) {
+  WatchdogState state;
+  look(kIdle, at(1e6), state);
+  EXPECT_FALSE(look(kIdle, at(0), state).stop);
+  EXPECT_FALSE(look(kIdle, at(29), state).stop);
+  EXPECT_TRUE(look(kIdle, at(30), state).stop);
+}
+
 TEST(Watchdog, AnotherBootBeginsAnew) {
   WatchdogState state;
   look({.idle = 1800, .budget = 1, .head_price = 60}, at(0), state);

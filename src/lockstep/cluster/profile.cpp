@@ -291,6 +291,8 @@ void check_profile(const Profile& profile) {
                                    {"job-folder", &profile.job_folder},
                                    {"network-interface", &profile.network_interface}})
     check_plain(key, *value);
+  if (!profile.job_folder.empty() && profile.job_folder.front() != '/')
+    refuse("job-folder", profile.job_folder, "it is not an absolute path", "begin it with /");
   if (!is_time(profile.time))
     refuse("time", profile.time, "it is no time",
            "write minutes, minutes:seconds, hours:minutes:seconds or days-hours:minutes:seconds");

@@ -127,6 +127,7 @@ TEST(CheckProfile, RefusesWhatAScriptOrACommandLineWouldTakeForSomethingElse) {
   EXPECT_THAT(refused({.environment = {"no value"}}), HasSubstr("NAME=VALUE"));
   EXPECT_THAT(refused({.secrets = {"KEY=abc"}}),
               testing::AllOf(HasSubstr("KEY"), testing::Not(HasSubstr("abc"))));
+  EXPECT_THAT(refused({.job_folder = "~/jobs"}), HasSubstr("not an absolute path"));
   EXPECT_THAT(refused({.options = {"x"}}), HasSubstr("begins with '-'"));
   EXPECT_THAT(refused({.nodes = 4, .workers = 2}), HasSubstr("4 nodes"));
 }

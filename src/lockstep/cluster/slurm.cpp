@@ -1,15 +1,19 @@
 // The scheduler Slurm, through its commands: they are the same in all of its versions, which its library is
 // not.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fcntl.h>
 #include <thread>
+#include <unistd.h>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/command.h"
+#include "lockstep/cluster/internal/doubled_percent.h"
 #include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/jobs/job_list.h"
@@ -58,7 +62,7 @@ void add_size(std::vector<std::string>& words, const Profile& profile) {
 }
 
 std::vector<std::string> pool_words(const Profile& profile) {
-  std::vector<std::string> words{"srun", "--no-kill", "--kill-on-bad-exit=0"};
+  std::vector<std::string> words{"srun", kExportAll, "--no-kill", "--kill-on-bad-exit=0"};
   add_size(words, profile);
   return words;
 }
@@ -74,6 +78,24 @@ int64_t signal_before(const Profile& profile) {
   return std::clamp<int64_t>(whole_minutes - kSecondsBeforeSignal, 1, profile.signal_before);
 }
 
+// In an allocation sbatch would hand its job's variables on: srun refuses two kinds of limits of memory, and
+// the new job would take the numbers of an array's element and of its restarts for its own.
+std::vector<std::string> as_outside_of_jobs(const std::vector<std::string>& words) {
+  if (environment_variable("SLURM_JOB_ID").empty()) return words;
+  constexpr std::array<std::string_view, 4> kOfTheSite{"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS",
+                                                       "SLURM_JWT"};
+  std::vector<std::string> all{"env"};
+  for (char* const* entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry, name = variable.substr(0, variable.find('='));
+    if (!name.starts_with("SLURM_") ||
+        std::find(kOfTheSite.begin(), kOfTheSite.end(), name) != kOfTheSite.end())
+      continue;
+    all.insert(all.end(), {"-u", std::string(name)});
+  }
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
 class Slurm : public Scheduler {
  public:
   std::vector<std::string> submit(const Submission& submission) override {
@@ -83,10 +105,14 @@ class Slurm : public Scheduler {
     const std::string expedite = can_expedite(run_command({"sbatch", "--version"}).output) ? "=expedite" : "";
     for (const std::string& word : sbatch_options(submission))
       words.push_back(word == kRequeue ? word + expedite : word);
+    words = as_outside_of_jobs(words);
     CommandEnd end;
     for (int i = 0; i < kTries; ++i) {
-      // How a command through a login node calls jobs is not the job's concern.
-      end = run_command(words, {.input = script, .environment = {std::string(jobs::kShownAs) + "="}});
+      // How a command through a login node calls jobs is not the job's concern, nor is a signal to the job in
+      // which this program runs.
+      end = run_command(
+          words, {.input = script,
+                  .environment = {std::string(jobs::kShownAs) + "=", std::string(kEarlySignal) + "="}});
       const std::string id = id_in(end.output);
       if (end.status == 0 && !id.empty()) return accepted(id, submission);
       if (end.status != 0 && !is_lost_answer(end)) break;
@@ -201,7 +227,7 @@ std::vector<std::string> sbatch_options(const Submission& submission) {
   const int64_t workers = ranks_of(profile);
   const fs::path& folder = submission.folders.front();
   // The log of an array's element is in the folder of its job, which only the script knows.
-  const std::string log = is_array(submission) ? "/dev/null" : (folder / kLogName).string();
+  const std::string log = is_array(submission) ? "/dev/null" : doubled_percent((folder / kLogName).string());
   std::vector<std::string> options{"--parsable",
                                    "--job-name=" + submission.name,
                                    "--output=" + log,
@@ -263,7 +289,7 @@ std::string batch_script(const Submission& submission) {
 }
 
 std::vector<std::string> srun_words(const Profile& profile) {
-  std::vector<std::string> words{"srun", "--kill-on-bad-exit=1", "--label",
+  std::vector<std::string> words{"srun", kExportAll, "--kill-on-bad-exit=1", "--label",
                                  // Nodes that do not come must not be waited for without an end.
                                  "--immediate=45"};
   add_size(words, profile);

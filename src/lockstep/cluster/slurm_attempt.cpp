@@ -200,11 +200,20 @@ class Step {
   Clock::time_point next_look_{}, next_request_{};
 };
 
+// Empty if Slurm does not say.
+std::string shown_job(const std::string& id) {
+  const CommandEnd end =
+      run_command({"scontrol", "show", "job", "--oneliner", id}, {.limit = std::chrono::seconds(20)});
+  return end.status == 0 ? end.output : "";
+}
+
+std::string own_restarts() {
+  const std::string count = environment_variable("SLURM_RESTART_COUNT");
+  return count.empty() ? "0" : count;
+}
+
 bool was_cancelled(const JobPaths& paths, const std::string& id) {
-  if (jobs::is_marked_cancelled(paths)) return true;
-  const CommandEnd end = run_command({"squeue", "--noheader", "--states=all", "--jobs=" + id, "--format=%T"},
-                                     {.limit = std::chrono::seconds(20)});
-  return first_line(end.output) == "CANCELLED";
+  return jobs::is_marked_cancelled(paths) || is_being_cancelled(shown_job(id), own_restarts());
 }
 
 // A run that somebody asked to stop (lockstep stop) is over; one that a signal stopped made room. Slurm may
@@ -301,14 +310,8 @@ int try_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
 // Slurm may have started the job again by itself, elsewhere, while this attempt went on on a machine that it
 // had lost.
 bool was_started_again(const std::string& id) {
-  constexpr std::string_view kRestarts = " Restarts=";
-  const CommandEnd end =
-      run_command({"scontrol", "show", "job", "--oneliner", id}, {.limit = std::chrono::seconds(20)});
-  const size_t at = end.output.find(kRestarts);
-  if (end.status != 0 || at == std::string::npos) return false;
-  const std::string text = end.output.substr(at + kRestarts.size());
-  const std::string own = environment_variable("SLURM_RESTART_COUNT");
-  return text.substr(0, text.find(' ')) != (own.empty() ? "0" : own);
+  const std::string restarts = value_in_job(shown_job(id), "Restarts");
+  return !restarts.empty() && restarts != own_restarts();
 }
 
 // Slurm ends this process when it takes the job back.

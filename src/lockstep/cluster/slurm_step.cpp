@@ -101,7 +101,11 @@ std::optional<Profile> own_allocation() {
 }
 
 std::vector<std::string> step_words(const Profile& own, const std::string& name) {
-  std::vector<std::string> words{"srun", "--overlap", "--kill-on-bad-exit=1", "--job-name=" + name,
+  std::vector<std::string> words{"srun",
+                                 kExportAll,
+                                 "--overlap",
+                                 "--kill-on-bad-exit=1",
+                                 "--job-name=" + name,
                                  "--ntasks=" + std::to_string(ranks_of(own))};
   if (own.cores > 0) words.push_back("--cpus-per-task=" + std::to_string(own.cores));
   return words;

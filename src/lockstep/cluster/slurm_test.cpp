@@ -90,8 +90,8 @@ TEST(SlurmScript, EachWorkerOfAPoolRunsTheCommandAndOutlivesTheOthers) {
                         .on_each_worker = true};
   EXPECT_THAT(sbatch_options(pool),
               AllOf(Contains("--no-kill"), Contains("--no-requeue"), Not(Contains(HasSubstr("--signal")))));
-  EXPECT_THAT(batch_script(pool), HasSubstr("exec srun --no-kill --kill-on-bad-exit=0 --ntasks=4 "
-                                            "--cpus-per-task=3 /opt/program member /pools/1\n"));
+  EXPECT_THAT(batch_script(pool), HasSubstr("exec srun --export=ALL --no-kill --kill-on-bad-exit=0 "
+                                            "--ntasks=4 --cpus-per-task=3 /opt/program member /pools/1\n"));
 }
 
 TEST(SlurmScript, AnElementOfAnArrayHasItsOwnFolder) {
@@ -185,6 +185,21 @@ TEST_F(SlurmCommands, WithoutACacheAJobIsSubmittedAndSeen) {
   const auto slurm = make_slurm({}, {});
   EXPECT_EQ(slurm->submit(submission()), std::vector<std::string>{"12"});
   EXPECT_EQ(slurm->states({"12"})[0].phase, Phase::running);
+}
+
+TEST_F(SlurmCommands, AJobThatAnotherJobSubmitsHasNoneOfItsNumbers) {
+  program("sbatch", "cat > /dev/null; env > " + (folder_ / "variables").string() + "; echo 12\n");
+  const std::map<std::string, std::string> outer{
+      {"SLURM_JOB_ID", "5"},        {"SLURM_ARRAY_JOB_ID", "4"}, {"SLURM_RESTART_COUNT", "1"},
+      {"SLURM_MEM_PER_CPU", "100"}, {"LOCKSTEP_SIGNAL", "USR1"}, {"SLURM_CONF", "/etc/slurm.conf"}};
+  for (const auto& [name, value] : outer) ::setenv(name.c_str(), value.c_str(), 1);
+  EXPECT_EQ(make_slurm({}, {})->submit(submission()), std::vector<std::string>{"12"});
+  for (const auto& [name, value] : outer) ::unsetenv(name.c_str());
+  const std::vector<std::string> variables = split(read_file(folder_ / "variables"), '\n');
+  EXPECT_THAT(variables, AllOf(Contains("SLURM_CONF=/etc/slurm.conf"), Contains("LOCKSTEP_SIGNAL=")));
+  for (const char* name :
+       {"SLURM_JOB_ID=", "SLURM_ARRAY_JOB_ID=", "SLURM_RESTART_COUNT=", "SLURM_MEM_PER_CPU="})
+    EXPECT_THAT(variables, Not(Contains(testing::StartsWith(name))));
 }
 
 TEST_F(SlurmCommands, TrainingsAndProgramsAreDifferentArrays) {

@@ -8,6 +8,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
+#include "lockstep/cluster/internal/doubled_percent.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -15,10 +16,14 @@ namespace {
 constexpr size_t kMostSocketPath = 100;  // of 108 that the kernel takes
 constexpr size_t kSocketName = 60;       // 40 digits and what ssh adds while it connects
 
-// Where connections that are shared wait; empty if the path would be too long for a socket.
+constexpr const char* kNotQuotable = "\"\\$";  // by an option of ssh
+
+// Where connections that are shared wait; empty if its path cannot be that of a socket of ssh.
 std::string control_folder() {
   const std::filesystem::path caches = lockstep_cache_folder();
-  if (caches.empty() || caches.native().size() + kSocketName > kMostSocketPath) return "";
+  if (caches.empty() || caches.native().size() + kSocketName > kMostSocketPath ||
+      caches.native().find_first_of(kNotQuotable) != std::string::npos)
+    return "";
   const std::filesystem::path folder = caches / "ssh";
   make_folders(folder);
   ::chmod(folder.c_str(), 0700);
@@ -43,8 +48,9 @@ std::vector<std::string> ssh_words(const SshCommand& command) {
                                "KnownHostsCommand=/bin/echo %H " + command.host_key});
   if (!command.shares_connection) words.insert(words.end(), {"-o", "ControlPath=none"});
   if (const std::string folder = control_folder(); command.shares_connection && !folder.empty())
-    words.insert(words.end(), {"-o", "ControlMaster=auto", "-o", "ControlPath=" + folder + "/%C", "-o",
-                               "ControlPersist=60"});
+    words.insert(words.end(),
+                 {"-o", "ControlMaster=auto", "-o", "ControlPath=\"" + doubled_percent(folder) + "/%C\"",
+                  "-o", "ControlPersist=60"});
   // Without a word on the connection's end.
   if (command.on_terminal) words.insert(words.end(), {"-tt", "-o", "LogLevel=ERROR"});
   std::string line;

@@ -41,8 +41,10 @@ void write_submission(const JobPaths& job, const Submitted& submitted) {
   write_file_atomic(submission_file(job), to_json(submitted).dump() + "\n");
 }
 
+bool is_elsewhere(const JobSpec& spec) { return spec.scheduler == kLocal && spec.host != host_name(); }
+
 void check_machine(const JobSpec& spec) {
-  if (spec.scheduler != kLocal || spec.host == host_name()) return;
+  if (!is_elsewhere(spec)) return;
   throw Error(ErrorCode::cluster, "the job is in the queue of the machine " + quote(spec.host),
               "run this command there");
 }
@@ -74,6 +76,19 @@ std::string submitted_id(const JobPaths& job, const JobSpec& spec, const std::st
     if (!submitted.id.empty()) write_submission(job, submitted);
   }
   return submitted.id;
+}
+
+void check_jobs_folder(const Profile& profile, const fs::path& root) {
+  // A name below both, because one of the two may end with a slash.
+  const auto place = [](const fs::path& folder) {
+    std::error_code none;
+    return fs::weakly_canonical(folder / "1", none);
+  };
+  if (profile.job_folder.empty() || place(profile.job_folder) == place(root)) return;
+  throw Error(ErrorCode::invalid_option,
+              "\"job-folder\" of the profile is " + quote(profile.job_folder) + ", and jobs are in " +
+                  quote(root.string()) + " here",
+              "export LOCKSTEP_JOBS=" + profile.job_folder);
 }
 
 Profile profile_of_job(const JobPaths& job, const JobSpec& spec) {
@@ -141,10 +156,10 @@ void submit_jobs(const std::vector<JobPaths>& jobs, const Place& place) {
 
 bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   const JobSpec spec = jobs::read_spec(job);
-  check_machine(spec);
   if (is_over(jobs::state_of(job, spec).state)) return false;
-  // The scheduler of this machine writes the mark itself, while it holds its queue.
-  if (spec.scheduler != kLocal) jobs::mark_cancelled(job);
+  // The scheduler of this machine writes the mark itself, while it holds its queue. Another machine finds it.
+  if (spec.scheduler != kLocal || is_elsewhere(spec)) jobs::mark_cancelled(job);
+  if (is_elsewhere(spec)) return true;
   const std::string id = submitted_id(job, spec);
   if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
   // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result, and

@@ -20,6 +20,10 @@ struct Place {
 /// scheduler. Throws cluster.
 void submit_jobs(const std::vector<jobs::JobPaths>& jobs, const Place& place);
 
+/// Throws invalid_option if jobs of the profile are to be in another folder than `root`, where this program
+/// has its jobs: the machines may not see it.
+void check_jobs_folder(const Profile& profile, const std::filesystem::path& root);
+
 /// The ids of the jobs of these ids or names, which another job of this scheduler is to follow. Throws
 /// not_found, and invalid_option for a job of another scheduler.
 std::vector<std::string> jobs_before(const std::filesystem::path& root, const std::vector<std::string>& words,
@@ -34,7 +38,8 @@ std::string submitted_id(const jobs::JobPaths& job, const jobs::JobSpec& spec,
 /// The profile with which a job was submitted; that of a job of this machine has only its scheduler.
 Profile profile_of_job(const jobs::JobPaths& job, const jobs::JobSpec& spec);
 
-/// Ends it. False if it was over before. Throws cluster, also for the queue of another machine.
+/// Ends it. False if it was over before. One in the queue of another machine is marked: whoever runs it there
+/// ends it, and nobody starts it. Throws cluster.
 bool cancel_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
 
 /// Makes it start again, also if it was never submitted because the program that did so was killed. False if

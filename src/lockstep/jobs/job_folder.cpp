@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lockstep/base/descriptor.h"
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
@@ -74,7 +75,8 @@ std::string path_list(const JobPaths& paths, const JobSpec& spec, const char* be
 
 void write_file_quick(const fs::path& path, std::string_view bytes) {
   fs::path neighbour = path;
-  neighbour += "." + std::to_string(::gettid()) + ".part";  // of this thread alone
+  // Processes of other machines, and of containers, may have this one's number.
+  neighbour += "." + random_hex(8) + ".part";
   try {
     OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
     file.write(bytes);
@@ -87,10 +89,14 @@ void write_file_quick(const fs::path& path, std::string_view bytes) {
 }
 
 fs::path jobs_folder() {
-  for (const auto& [variable, below] : {std::pair{"LOCKSTEP_JOBS", ""}, std::pair{"HOME", "lockstep-jobs"}}) {
-    const char* folder = std::getenv(variable);
-    if (folder != nullptr && *folder == '/') return *below == 0 ? fs::path(folder) : fs::path(folder) / below;
-  }
+  const fs::path chosen = environment_variable("LOCKSTEP_JOBS"), home = environment_variable("HOME");
+  if (chosen.is_absolute()) return chosen;
+  if (!chosen.empty())
+    throw Error(ErrorCode::invalid_option,
+                "the environment variable LOCKSTEP_JOBS cannot be " + quote(chosen.string()) +
+                    ": it is not an absolute path",
+                "export LOCKSTEP_JOBS=$PWD/" + chosen.lexically_normal().string());
+  if (home.is_absolute()) return home / "lockstep-jobs";
   throw Error(ErrorCode::not_found, "there is no folder for jobs: HOME is not set",
               "set LOCKSTEP_JOBS to an absolute path");
 }

@@ -38,7 +38,8 @@ struct JobPaths {
   std::filesystem::path files(int64_t attempt) const { return attempt_folder(attempt) / "files"; }
 };
 
-/// $LOCKSTEP_JOBS, else lockstep-jobs in the user's home folder. Throws not_found without either.
+/// $LOCKSTEP_JOBS, else lockstep-jobs in the user's home folder. Throws not_found without either, and
+/// invalid_option for a $LOCKSTEP_JOBS that is not absolute.
 std::filesystem::path jobs_folder();
 
 /// Makes the folder of a new job in `root`: ROOT/1, ROOT/2, ... `fill` is given the folder under another name

@@ -51,6 +51,15 @@ TEST(JobFolder, GivesNoNumberTwice) {
   EXPECT_EQ(make_job(root.path(), spec).id(), "41");
 }
 
+// Processes of several machines and containers may have one number, and write the same file at a time.
+TEST(JobFolder, WritesAFileBesideAnotherProcessOfTheSameNumber) {
+  const TemporaryFolder root;
+  const std::filesystem::path file = root.path() / "progress.json";
+  std::filesystem::create_directory(file.string() + "." + std::to_string(::gettid()) + ".part");
+  write_file_quick(file, "0.5");
+  EXPECT_EQ(read_file(file), "0.5");
+}
+
 TEST(JobFolder, LeavesNothingIfItCannotBeMade) {
   const TemporaryFolder root;
   EXPECT_THROW(make_job(root.path(), {}, [](const JobPaths&) { throw Error(ErrorCode::io, "no"); }), Error);

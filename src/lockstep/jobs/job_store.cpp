@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/random_hex.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::jobs {
@@ -58,7 +59,7 @@ void JobStore::put_file(const std::string& name, const fs::path& file) const {
   check_name(name);
   make_folders(paths_.files(attempt_));
   const fs::path to = paths_.files(attempt_) / name;
-  const fs::path hidden = paths_.files(attempt_) / ("." + name + "." + std::to_string(::getpid()));
+  const fs::path hidden = paths_.files(attempt_) / ("." + name + "." + random_hex(8));
   std::error_code code;
   fs::copy_file(file, hidden, fs::copy_options::overwrite_existing, code);
   if (code) throw errno_error(code.value(), "copy", file.string());

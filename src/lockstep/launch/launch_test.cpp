@@ -71,6 +71,23 @@ TEST(StartProcess, StatusesHaveWords) {
   EXPECT_EQ(text_of_status(run(shell("kill -9 $$")).status), "was killed by signal 9 (Killed)");
 }
 
+// The kernel keeps no status of the ends that a program ignores.
+TEST(StartProcess, GetsTheStatusesOfItsOwnChildren) {
+  std::signal(SIGCHLD, SIG_IGN);
+  Pipe pipe = make_pipe();
+  Start start{.program = "grep", .words = {"grep", "SigIgn", "/proc/self/status"}};
+  start.output = pipe.writing.get();
+  const pid_t process = start_process(start);
+  pipe.writing = {};
+  std::string said;
+  while (read_available(pipe.reading.get(), [&](std::string_view text) { said += text; }))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  wait_for_end(process);
+  std::signal(SIGCHLD, SIG_DFL);
+  const std::string mask = said.substr(said.find_last_of(" \t") + 1);
+  EXPECT_EQ(std::stoull(mask, nullptr, 16) >> (SIGCHLD - 1) & 1, 0U) << said;
+}
+
 TEST(StartProcess, AnEndThatOthersHaveWaitedForHasNoStatus) {
   const pid_t process = start_process(shell("exit 3"));
   EXPECT_EQ(wait_for_end(process).status.value(), 3 << 8);

@@ -93,7 +93,7 @@ void place(int descriptor, int target) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGCHLD}) std::signal(signal, SIG_DFL);
   place(start.input, STDIN_FILENO);
   place(start.output, STDOUT_FILENO);
   place(start.errors, STDERR_FILENO);

@@ -57,9 +57,9 @@ class Gate {
 };
 
 /// Starts a process and returns its id. It leads a process group, blocks no signal and has the default action
-/// for SIGPIPE. A detached process inherits only the descriptors that Start names. A process that cannot
-/// execute the program writes the reason to its standard error and ends with status 127. The caller waits for
-/// the process (wait_for_end, try_wait_for_end). Throws io.
+/// for SIGPIPE and SIGCHLD. A detached process inherits only the descriptors that Start names. A process that
+/// cannot execute the program writes the reason to its standard error and ends with status 127. The caller
+/// waits for the process (wait_for_end, try_wait_for_end). Throws io.
 pid_t start_process(const Start& start);
 
 /// Starts a detached process whose standard output and standard error are appended to a file.

@@ -195,6 +195,7 @@ AnyBatchJob submit_task(const std::string& task, const Packet& input, const Batc
   take_options(named, options);
   const bool is_local = profile.scheduler == kLocal;
   const fs::path root = jobs::jobs_folder();
+  cluster::check_jobs_folder(profile, root);
   const jobs::Surroundings here = jobs::surroundings_here(profile.secrets);
   const jobs::JobSpec spec{
       .name = options.name.empty() ? task : options.name,

@@ -29,11 +29,23 @@ inline constexpr const char* kEarlySignal = "LOCKSTEP_SIGNAL";
 /// What sbatch reads on standard input.
 std::string batch_script(const Submission& submission);
 
+/// The option of srun with which its processes have the variables of their starter, also at a site where jobs
+/// are submitted with --export=NONE, which srun would take over.
+inline constexpr const char* kExportAll = "--export=ALL";
+
 /// The processes of the step in which a job's command runs: srun with its options.
 std::vector<std::string> srun_words(const Profile& profile);
 
 /// PENDING, RUNNING, ... in the words of all schedulers.
 Phase phase_of_slurm(std::string_view word, std::string_view reason);
+
+/// The value of a key in what `scontrol show job --oneliner` says of a job; empty without it.
+std::string value_in_job(std::string_view said, const std::string& key);
+
+/// Whether somebody cancels the job with scancel, by what scontrol says while the job's script still runs:
+/// Slurm is ending it, and no limit, no failure and no other job is the reason. restarts: those before the
+/// start of this script.
+bool is_being_cancelled(std::string_view said, std::string_view restarts);
 
 /// Reads lines "ID|STATE|REASON|NODES|NAME" of squeue.
 struct QueueLine {

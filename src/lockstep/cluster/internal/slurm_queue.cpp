@@ -120,6 +120,21 @@ Phase phase_of_slurm(std::string_view word, std::string_view reason) {
   return Phase::unknown;
 }
 
+std::string value_in_job(std::string_view said, const std::string& key) {
+  const std::string begin = " " + key + "=";
+  const size_t at = said.find(begin);
+  if (at == std::string_view::npos) return "";
+  const std::string_view value = said.substr(at + begin.size());
+  return std::string(value.substr(0, value.find_first_of(" \n")));
+}
+
+bool is_being_cancelled(std::string_view said, std::string_view restarts) {
+  const std::string state = value_in_job(said, "JobState"), preempted = value_in_job(said, "PreemptTime");
+  if (state == "CANCELLED") return true;
+  return state == "COMPLETING" && value_in_job(said, "Reason") == "None" &&
+         (preempted.empty() || preempted == "None") && value_in_job(said, "Restarts") == restarts;
+}
+
 std::map<std::string, QueueLine> read_queue(std::string_view text) {
   std::map<std::string, QueueLine> lines;
   for (const std::string& line : split(text, '\n')) {
