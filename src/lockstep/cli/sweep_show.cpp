@@ -18,6 +18,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/importance.h"
+#include "lockstep/sweep/table_reader.h"
 
 namespace lockstep::cli {
 namespace {
@@ -132,13 +133,14 @@ int run_sweep_watch(const Call& call, Console& console) {
   if (console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
+  sweep::TableReader reader(paths);
   launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   std::string shown;
   while (!signals.token().stop_requested()) {
-    const sweep::Table table = sweep::read_table(paths);
+    const sweep::Table table = reader.read();
     const std::string text = sweep_table_text(table, rows, console.table_width());
     if (text != shown) console.print(text + "\n");
     shown = text;

@@ -97,7 +97,7 @@ TEST_F(SweepFolder, ATrialThatEndsEarlyAgainIsWhereTheSearchHasIt) {
 
 TEST_F(SweepFolder, ALogWithAnOutcomeThatCannotBeIsRefused) {
   const std::string fine = R"({"kind": "outcome", "trial": 0, "until": 30, "state": "waiting", "value": 1})";
-  LogReader reader(paths_);
+  LogReader reader(paths_.log());
   append(fine + "\n");
   EXPECT_EQ(reader.read().size(), 1u);
   append(R"({"kind": "outcome", "trial": 1, "until": 0, "state": "waiting", "value": 1})"
