@@ -1,6 +1,8 @@
 #include "lockstep/sweep/sweep_folder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -153,6 +155,14 @@ bool is_shared_now(const SweepPaths& paths) {
 bool is_worked_on(const SweepPaths& paths) { return jobs::is_held(paths.lock()) || is_shared_now(paths); }
 
 std::string state_of(const Row& row) { return enum_names(row.state)[static_cast<size_t>(row.state)]; }
+
+std::string result_text(double value) {
+  constexpr double kSmall = 0.01;  // less says too little in four decimals
+  if (value == 0 || !(std::abs(value) < kSmall)) return fixed(value, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
 
 std::string text_of(const Row& row, const std::string& parameter) {
   for (const auto& [name, value] : row.parameters) {
