@@ -206,6 +206,10 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertEqual([row["state"] for row in rows], ["ended", "ended"])
         self.assertNotEqual(*(row["weights_hash"] for row in rows))
         self.assertRegex(runs.run("sweep", "best", output).splitlines()[-1], r" --nesterov=(true|false)$")
+        shutil.rmtree(output / "trials/0001")
+        runs.run("report", output)
+        self.assertIn("the run folder of the trial is not there", (output / "report.html").read_text())
+        self.assertEqual(table(output), rows)
 
     def test_weights_that_depend_on_the_workers(self):
         """The printed command has the trials' workers, and a sweep does not go on with others."""

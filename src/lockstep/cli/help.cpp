@@ -100,7 +100,8 @@ std::string usage_line(const Verb& verb) {
   const std::string words = verb.words.empty() ? "" : " " + verb.words;
   const std::string options = verb.fields().empty() ? "" : " [options]";
   // The options after a program are the program's.
-  return "usage: lockstep " + verb.name + (verb.starts_program ? options + words : words + options);
+  return "usage: lockstep " + verb.name + (verb.starts_program ? options + words : words + options) +
+         (verb.searches ? " [-- COMMAND...]" : "");
 }
 
 std::string wrap(const std::string& text, int width, int indent) {

@@ -149,7 +149,7 @@ class Report {
     if (trial.state == sweep::TrialState::running) return;
     std::string line = name + "  " + state_word(trial);
     if (trial.state != sweep::TrialState::failed && !std::isnan(trial.value))
-      line += "  " + spec_.metric() + " " + fixed(trial.value, 4);
+      line += "  " + spec_.metric() + " " + sweep::result_text(trial.value);
     if (!trial.error.empty()) line += "  " + first_line(trial.error);
     status_.print(printable(line + "  " + parameters_text(spec_, trial)) + "\n");
   }

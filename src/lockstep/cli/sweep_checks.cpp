@@ -17,6 +17,10 @@ namespace {
 using sweep::Parameter;
 using sweep::StopRule;
 
+// Of the table that is printed, and of the files of `sweep export`.
+constexpr std::array kColumns{"trial", "state",   "result",       "steps", "total_steps",
+                              "time",  "seconds", "weights_hash", "error", "note"};
+
 // Options of a trial that the sweep sets itself.
 constexpr std::array kSetBySweep{"output", "resume", "pause-after-step", "workers"};
 
@@ -54,6 +58,7 @@ void check_parameters(const sweep::SweepSpec& spec) {
   const std::vector<FieldInfo> fields = train_fields();
   std::vector<std::string> names;
   for (const FieldInfo& field : fields) names.push_back(field.name);
+  for (const FieldInfo& field : sweep_fields()) names.push_back(field.name);
   for (const Parameter& parameter : spec.space.parameters()) {
     const auto field = std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& one) {
       return one.is_option("--" + parameter.name);
@@ -125,13 +130,42 @@ void check_command(const sweep::SweepSpec& spec, const Call& call, const AskedOp
                 "search the folds: --param fold=1.." + std::to_string(options.validation_folds));
 }
 
+bool has_place(const sweep::SweepSpec& spec, const Parameter& parameter) {
+  return std::any_of(spec.command.begin(), spec.command.end(), [&](const std::string& word) {
+    return word.find("{" + parameter.name + "}") != std::string::npos;
+  });
+}
+
+// A table with two columns of one name could not be read.
+void check_names(const sweep::SweepSpec& spec) {
+  for (const Parameter& parameter : spec.space.parameters()) {
+    const bool is_metric = parameter.name == spec.metric();
+    if (!is_metric && std::find(kColumns.begin(), kColumns.end(), parameter.name) == kColumns.end()) continue;
+    throw Error(ErrorCode::invalid_option,
+                "parameter " + quote(parameter.name) + " has the name of " +
+                    (is_metric ? "the sweep's metric" : "a column of the sweep's table"),
+                "choose another name for it, such as my-" + parameter.name + ", and write {my-" +
+                    parameter.name + "} in the command where its value belongs");
+  }
+}
+
+// Any option of another program may be searched. One that has a single value and almost the name of an option
+// of the sweep was meant to be that.
+void check_misspelled(const sweep::SweepSpec& spec) {
+  std::vector<std::string> names;
+  for (const FieldInfo& field : sweep_fields()) names.push_back(field.name);
+  for (const Parameter& parameter : spec.space.parameters()) {
+    const std::string meant = parameter.is_single() ? nearest(parameter.name, names) : "";
+    if (!meant.empty() && !has_place(spec, parameter))
+      throw Error(ErrorCode::invalid_option, "the sweep has no option --" + parameter.name,
+                  "did you mean --" + meant + "? To give it to the program, write it after --");
+  }
+}
+
 void check_placeholders(const sweep::SweepSpec& spec) {
   for (const Parameter& parameter : spec.space.parameters()) {
     const std::string place = "{" + parameter.name + "}";
-    const bool is_used = std::any_of(spec.command.begin(), spec.command.end(), [&](const std::string& word) {
-      return word.find(place) != std::string::npos;
-    });
-    if (is_used && !parameter.when.empty())
+    if (has_place(spec, parameter) && !parameter.when.empty())
       throw Error(ErrorCode::invalid_option,
                   "parameter " + quote(parameter.name) + " counts only for some values of " +
                       quote(parameter.when) + ", so " + place + " has no value in other trials",
@@ -245,10 +279,12 @@ void check_sweep(const sweep::SweepSpec& spec) {
 }
 
 void check_new_sweep(const sweep::SweepSpec& spec) {
+  check_names(spec);
   if (!spec.trains()) {
     if (spec.options.stop_rule != StopRule::none)
       throw Error(ErrorCode::invalid_option, stop_rule_text(spec) + " is only for train",
                   "another program cannot be paused at a rung");
+    check_misspelled(spec);
     check_placeholders(spec);
     return;
   }

@@ -47,6 +47,32 @@ TEST(SweepChecks, RefuseAMetricThatTrainDoesNotHave) {
   EXPECT_EQ(refusal_of({.command = {"./simulate"}, .metric = "zzz"}), "");
 }
 
+TEST(SweepChecks, RefuseAParameterWithTheNameOfAColumn) {
+  for (const char* name :
+       {"trial", "state", "result", "steps", "total_steps", "time", "seconds", "note", "error"})
+    EXPECT_THAT(
+        refusal_of({.command = {"./simulate"}, .searched = name, .values = "1..5", .metric = "speed"}),
+        HasSubstr("has the name of a column"))
+        << name;
+  EXPECT_THAT(
+      refusal_of({.command = {"./simulate"}, .searched = "speed", .values = "1..5", .metric = "speed"}),
+      HasSubstr("has the name of the sweep's metric"));
+  EXPECT_EQ(
+      refusal_of({.command = {"./simulate"}, .searched = "my-speed", .values = "1..5", .metric = "speed"}),
+      "");
+}
+
+TEST(SweepChecks, RefuseAMisspelledOptionOfTheSweep) {
+  const auto refusal = [](const char* searched, const char* values, const char* word) {
+    return refusal_of({.command = {"./simulate", word}, .searched = searched, .values = values});
+  };
+  EXPECT_THAT(refusal("cuont", "30", "a"), HasSubstr("the sweep has no option --cuont"));
+  EXPECT_EQ(refusal("cuont", "30", "{cuont}"), "");
+  EXPECT_EQ(refusal("cuont", "30,40", "a"), "");
+  EXPECT_EQ(refusal("x", "30", "a"), "");
+  EXPECT_THAT(refusal_of({.searched = "retrys", .values = "5"}), HasSubstr("train has no option --retrys"));
+}
+
 TEST(SweepChecks, RefuseATestThatTrialsDoNotMake) {
   EXPECT_THAT(refusal_of({.metric = "test_accuracy"}), HasSubstr("needs test data"));
   const std::vector<std::string> tested{"train", "data", "--test", "more"};

@@ -129,7 +129,9 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
     std::error_code none;
     const auto read = [&] { one.report.events = record::read_events(run.folder); };
     const bool is_run = record::holds_run(run.folder);
-    if (is_run && (unreadable.contains(row->trial) || !try_reading(row->trial, console, read))) {
+    if (!is_run && page.table.spec.trains()) {
+      one.report.not_judged = "the run folder of the trial is not there";
+    } else if (is_run && (unreadable.contains(row->trial) || !try_reading(row->trial, console, read))) {
       one.report.not_judged = "the events of the trial cannot be read";
     } else if (std::filesystem::exists(run.weights(), none)) {
       add_judgement(one.report, {.run_folder = run.folder, .asked = asked, .options = options}, console);

@@ -18,6 +18,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/importance.h"
+#include "lockstep/sweep/table_reader.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,13 +32,12 @@ struct SweepRowsChoice {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Rows");
     field("sort", self.sort,
-          "column to sort by: trial, state, result (the best first), steps, time, or a parameter; "
-          "--sort=-COLUMN: the other "
-          "way round");
-    field(
-        "filter", self.filter,
-        "show only trials that contain this text, or with COLUMN=TEXT, COLUMN<NUMBER, COLUMN>NUMBER, such as "
-        "\"state=ended result>0.9\"; several words must all fit");
+          "column to sort by: result (the best first), steps or time (the most first), note (trials with a "
+          "note first), trial, state or a parameter (the least first); --sort=-COLUMN reverses the order");
+    field("filter", self.filter,
+          "show only trials that contain this text, or with COLUMN=TEXT, COLUMN!=TEXT, or a number after "
+          "COLUMN<, >, <= or >=, such as 'state=ended result>=0.9'; several words must all fit; quotes hold "
+          "words together: 'x=\"two words\"'");
     field("limit", self.limit, "show only the first N rows; 0: all", between(0, 1e9));
   };
 };
@@ -132,13 +132,14 @@ int run_sweep_watch(const Call& call, Console& console) {
   if (console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
+  sweep::TableReader reader(paths);
   launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   std::string shown;
   while (!signals.token().stop_requested()) {
-    const sweep::Table table = sweep::read_table(paths);
+    const sweep::Table table = reader.read();
     const std::string text = sweep_table_text(table, rows, console.table_width());
     if (text != shown) console.print(text + "\n");
     shown = text;
@@ -156,7 +157,7 @@ int run_sweep_best(const Call& call, Console& console) {
     throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
                 "lockstep sweep show " + shell_word(call.words.front()) + " shows what they do");
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
-               fixed(*best->value, 4) +
+               sweep::result_text(*best->value) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
   const std::string& folder = table.spec.working_folder;
   std::error_code none;

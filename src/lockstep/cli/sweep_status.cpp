@@ -73,7 +73,7 @@ std::string SweepStanding::text(double seconds) const {
   text += ", " + std::to_string(count(TrialState::running)) + " running";
   if (!ranks_.empty()) {
     const int64_t best = ranks_.begin()->second;
-    text += ", best " + fixed(*trials_.at(best).value, 4) + " (trial " + std::to_string(best) + ")";
+    text += ", best " + sweep::result_text(*trials_.at(best).value) + " (trial " + std::to_string(best) + ")";
   }
   if (const auto left = seconds_left(seconds, planned_ - ended))
     text += ", about " + as_duration(*left) + " left";

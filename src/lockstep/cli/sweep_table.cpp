@@ -12,6 +12,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/sweep_checks.h"
+#include "lockstep/cli/sweep_filter.h"
 #include "lockstep/sweep/engine.h"
 
 namespace lockstep::cli {
@@ -33,45 +34,6 @@ double number_of(const sweep::Table& table, const Row& row, const std::string& c
   if (column == "time") return -row.seconds;
   if (column == "trial") return static_cast<double>(row.trial);
   return 0;
-}
-
-void check_column(const sweep::Table& table, const std::string& column) {
-  std::vector<std::string> names{"trial", "state", "result", "steps", "time", "note"};
-  for (const sweep::Parameter& parameter : table.spec.space.parameters()) names.push_back(parameter.name);
-  if (std::find(names.begin(), names.end(), column) != names.end()) return;
-  throw Error(ErrorCode::invalid_option, "the sweep has no column " + quote(column),
-              "its columns are " + join(names, ", "));
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return lower(text).find(lower(part)) != std::string::npos;
-}
-
-// The text of a cell, as a filter compares it.
-std::string cell_of(const Row& row, const std::string& column) {
-  if (column == "state") return state_of(row);
-  if (column == "trial") return std::to_string(row.trial);
-  if (column == "result") return row.value ? shortest(*row.value) : "";
-  if (column == "steps") return std::to_string(row.step);
-  if (column == "time") return shortest(row.seconds);
-  return text_of(row, column);
-}
-
-bool fits(const sweep::Table& table, const Row& row, const std::string& word) {
-  const size_t sign = word.find_first_of("=<>");
-  if (sign == std::string::npos) {
-    bool found = contains(state_of(row), word) || contains(row.error, word) || contains(row.note, word);
-    for (const auto& [name, value] : row.parameters) found = found || contains(value, word);
-    return found;
-  }
-  const std::string column = word.substr(0, sign), text = word.substr(sign + 1);
-  check_column(table, column);
-  if (column == "note") return contains(row.note, text);
-  const std::string cell = cell_of(row, column);
-  if (word[sign] == '=') return cell == text;
-  const auto limit = parse_number<double>(text), number = parse_number<double>(cell);
-  if (!limit) throw Error(ErrorCode::invalid_option, quote(word) + " compares with no number", "result>0.9");
-  return number && (word[sign] == '<' ? *number < *limit : *number > *limit);
 }
 
 // Numbers by their value, before texts.
@@ -96,13 +58,11 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
   SweepRows choice = asked;
   const bool is_reversed = choice.sort.starts_with("-");
   if (is_reversed) choice.sort.erase(0, 1);
-  check_column(table, choice.sort);
+  check_sweep_column(table, choice.sort);
+  const SweepFilter filter(table, choice.filter);
   std::vector<const Row*> rows;
   for (const Row& row : table.rows) {
-    bool is_chosen = true;
-    for (const std::string& word : split(choice.filter, ' '))
-      is_chosen = is_chosen && (word.empty() || fits(table, row, word));
-    if (is_chosen) rows.push_back(&row);
+    if (filter.fits(row)) rows.push_back(&row);
   }
   const bool by_text = choice.sort == "state" || choice.sort == "note";
   const bool by_parameter = !by_text && number_of(table, Row{.trial = 1}, choice.sort) == 0 &&
@@ -141,7 +101,7 @@ Cells cells_of(const sweep::Table& table, const std::vector<const Row*>& rows) {
   const Row* best = table.best();
   for (const Row* row : rows) {
     std::vector<std::string> line{std::to_string(row->trial), state_of(*row) + (row == best ? " *" : ""),
-                                  row->value ? fixed(*row->value, 4) : "-", steps_text(*row),
+                                  row->value ? sweep::result_text(*row->value) : "-", steps_text(*row),
                                   row->seconds > 0 ? as_duration(row->seconds) : "-"};
     for (const sweep::Parameter& parameter : table.spec.space.parameters()) {
       const std::string value = text_of(*row, parameter.name);

@@ -10,13 +10,14 @@
 namespace lockstep::cli {
 
 struct SweepRows {
-  int64_t limit = 0;           ///< 0: all
-  std::string sort = "trial";  ///< trial, state, result, steps, time, or a parameter; reversed after a minus
-  std::string filter{};  ///< words that must all be in a row, or COLUMN=TEXT, COLUMN<NUMBER, COLUMN>NUMBER
+  int64_t limit = 0;  ///< 0: all
+  std::string sort =
+      "trial";           ///< trial, state, result, steps, time, note, or a parameter; reversed after a minus
+  std::string filter{};  ///< see SweepFilter
 };
 
-/// Rows are sorted with the best or largest first, except by trial. Throws invalid_option for an unknown
-/// column.
+/// Rows are sorted by result with the best first, by steps and time with the most first, by others with the
+/// least first. Throws invalid_option for an unknown column, and as SweepFilter.
 std::vector<const sweep::Row*> chosen_rows(const sweep::Table& table, const SweepRows& choice);
 
 /// width 0: of no terminal.

@@ -14,6 +14,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/table_reader.h"
 
 namespace lockstep::cli {
 namespace {
@@ -59,7 +60,9 @@ std::string next_column(const sweep::Table& table, const std::string& sort) {
 
 class Watch {
  public:
-  Watch(sweep::SweepPaths paths, const SweepRows& rows) : paths_(std::move(paths)) { view_.rows = rows; }
+  Watch(sweep::SweepPaths paths, const SweepRows& rows) : paths_(std::move(paths)), reader_(paths_) {
+    view_.rows = rows;
+  }
 
   int run() {
     launch::StopSignals signals("");
@@ -84,7 +87,7 @@ class Watch {
 
  private:
   void look() {
-    table_ = sweep::read_table(paths_);
+    table_ = reader_.read();
     if (was_going_on_ && !table_.is_going_on) view_.message = "the sweep does not go on; q quits";
     was_going_on_ = table_.is_going_on;
   }
@@ -248,6 +251,7 @@ class Watch {
   }
 
   sweep::SweepPaths paths_;
+  sweep::TableReader reader_;
   sweep::Table table_{};
   SweepView view_{};
   void (Watch::*then_)() = nullptr;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
@@ -69,6 +70,56 @@ TEST(SweepTable, SortsNumbersBeforeTexts) {
   std::vector<std::string> sorted;
   for (const sweep::Row* row : chosen_rows(table, {.sort = "size"})) sorted.push_back(text_of(*row, "size"));
   EXPECT_THAT(sorted, testing::ElementsAre("", "9", "10", "100", "1a"));
+}
+
+// The trials that a filter shows, or its error.
+std::string filtered(const sweep::Table& table, const std::string& filter) {
+  try {
+    std::vector<std::string> trials;
+    for (const sweep::Row* row : chosen_rows(table, {.filter = filter}))
+      trials.push_back(std::to_string(row->trial));
+    return join(trials, " ");
+  } catch (const Error& error) {
+    return error.message() + "; " + error.hint();
+  }
+}
+
+TEST(SweepTable, ShowsTheRowsThatFitAllConditions) {
+  sweep::Table table = table_of(5);
+  table.spec.space.add("x", "two words,a,b");
+  const std::vector<std::string> values{"two words", "a", "b", "two words"};
+  for (size_t i = 0; i < values.size(); ++i) table.rows[i].parameters.emplace_back("x", values[i]);
+  table.rows[1].error = "the loss became NaN";
+  table.rows[4].value = 0.00012345678;
+  for (const auto& [filter, trials] :
+       std::vector<std::pair<std::string, std::string>>{{R"(x="two words")", "0 3"},
+                                                        {R"("two words" result<0.03)", "0"},
+                                                        {"'x=two words'", "0 3"},
+                                                        {"x!=a", "0 2 3 4"},
+                                                        {"x=", "4"},
+                                                        {"state=ended trial>=3", "3 4"},
+                                                        {"trial<=1", "0 1"},
+                                                        {"note=nan", "1"},
+                                                        {"trial=1.0", "1"},
+                                                        {"result=0.0001235", "4"},
+                                                        {"words two", "0 3"},
+                                                        {" ", "0 1 2 3 4"}})
+    EXPECT_EQ(filtered(table, filter), trials) << filter;
+  EXPECT_THAT(filtered(table, "x=two words"), HasSubstr(R"(write x="two words")"));
+  EXPECT_THAT(filtered(table, "state=runing"), HasSubstr("did you mean running?"));
+  EXPECT_THAT(filtered(table, "x=\"two"), HasSubstr("has a quote without an end"));
+  EXPECT_THAT(filtered(table, "trial>=b"), HasSubstr("compares with no number"));
+  EXPECT_THAT(filtered(table, "y!=2"), HasSubstr("has no column \"y\""));
+}
+
+TEST(SweepTable, TellsSmallResultsApart) {
+  sweep::Table table = table_of(3);
+  table.rows[0].value = 0.0000123456;
+  table.rows[1].value = -3e-7;
+  const std::string text = sweep_table_text(table, {}, 0);
+  EXPECT_THAT(text, HasSubstr(" 1.235e-05 "));
+  EXPECT_THAT(text, HasSubstr(" -3e-07 "));
+  EXPECT_THAT(text, HasSubstr(" 0.0200 "));
 }
 
 TEST(SweepTable, CountsTheTrialsOfAnotherSearchAnew) {

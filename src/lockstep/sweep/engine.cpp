@@ -42,7 +42,7 @@ class Engine {
         search_(spec.space, search_options()),
         side_by_side_(side_by_side()),
         log_(paths),
-        log_reader_(paths),
+        log_reader_(paths.log()),
         kept_weights_(paths, spec),
         places_(paths, spec, options.lockstep, options.memory) {
     if (options.shared) claims_.emplace(paths.claims());
@@ -291,7 +291,7 @@ class Engine {
     restart_trial(paths_, log_, trial);
     search_ = Search(spec_.space, search_options());
     history_ = {};
-    log_reader_ = LogReader(paths_);
+    log_reader_ = LogReader(paths_.log());
     read_log();
     stopped_by_hand_.erase(trial);
     kept_weights_ = KeptWeights(paths_, spec_);  // others may go on, and have weights again

@@ -30,6 +30,8 @@ TEST(Space, ReadsRangesAndChoices) {
   EXPECT_TRUE(space.parameters()[1].log);
   EXPECT_EQ(space.parameters()[2].kind, ParameterKind::integer);
   EXPECT_EQ(space.parameters()[4].choices, (std::vector<std::string>{"a", "b", "c"}));
+  space.add("d", "two words, 10:20:a ,3");
+  EXPECT_EQ(space.parameters()[6].choices, (std::vector<std::string>{"two words", "10:20:a", "3"}));
   EXPECT_TRUE(space.counts(5, {0, 0.1, 1, 1, 1, kAbsent}));
   EXPECT_FALSE(space.counts(5, {0, 0.1, 1, 1, 2, kAbsent}));
   EXPECT_EQ(Space::from_json(space.to_json()).to_json(), space.to_json());
@@ -37,7 +39,7 @@ TEST(Space, ReadsRangesAndChoices) {
 
 TEST(Space, RefusesWhatCannotBeSearched) {
   for (const char* text : {"3..1", "0..1:log", "a..b", "1..inf", "a,a", "1..2:when=x=y", "1..2:when=c=z", "",
-                           "a,,b", "1..9007199254740993"}) {
+                           "a,,b", "1..9007199254740993", "1..5:2", "1-5", "1:5", "0.1:0.2:1", "a, ,b"}) {
     Space space;
     space.add("c", "p,q");
     try {

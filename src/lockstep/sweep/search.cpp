@@ -13,15 +13,6 @@ namespace {
 
 constexpr size_t kLeastForMedian = 5;
 
-double median_of(std::vector<double> values) {
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle), values.end());
-  const double upper = values[middle];
-  if (values.size() % 2 == 1) return upper;
-  return (upper + *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(middle))) /
-         2;
-}
-
 }  // namespace
 
 std::optional<ResultRank> rank_of_result(TrialState state, double value, bool maximize) {
@@ -118,63 +109,40 @@ void Search::fill() {
 // From the highest rung down, so that some trials are soon trained in full. Then from the lowest rung up
 // those that lost their place, for they come to the next one.
 bool Search::promote() {
-  int64_t rungs = 0;
-  for (const Trial& trial : trials_) rungs = std::max(rungs, std::ssize(trial.at_rungs));
-  const auto go_on = [&](Trial* trial) {
-    if (trial == nullptr) return false;
-    trial->promoted = std::ssize(trial->at_rungs);
-    give_out(*trial);
+  const auto go_on = [&](TrialsAtRung& there) {
+    const auto first = there.waiting.begin();
+    Trial& trial = trials_[static_cast<size_t>(first->trial)];
+    there.waiting.erase(first);
+    ++there.gone_on;
+    give_out(trial);
     return true;
   };
-  for (int64_t rung = rungs - 1; rung >= 0; --rung) {
-    if (go_on(next_in_place(rung))) return true;
+  for (size_t rung = rungs_.size(); rung-- > 0;) {
+    if (has_one_in_place(rungs_[rung])) return go_on(rungs_[rung]);
   }
-  for (int64_t rung = 0; rung < rungs; ++rung) {
-    if (go_on(next_without_place(rung))) return true;
+  for (size_t rung = 0; rung < rungs_.size(); ++rung) {
+    if (has_one_without_place(rung)) return go_on(rungs_[rung]);
   }
   return false;
 }
 
-// The best first.
-std::vector<Trial*> Search::trials_at(int64_t rung) {
-  std::vector<Trial*> there;
-  for (Trial& trial : trials_) {
-    if (std::ssize(trial.at_rungs) > rung) there.push_back(&trial);
-  }
-  const auto place = static_cast<size_t>(rung);
-  std::stable_sort(there.begin(), there.end(), [&](const Trial* a, const Trial* b) {
-    return loss_of(a->at_rungs[place]) < loss_of(b->at_rungs[place]);
-  });
-  return there;
-}
-
-Trial* Search::first_waiting(std::span<Trial* const> trials, int64_t rung) {
-  const auto found = std::find_if(trials.begin(), trials.end(), [&](const Trial* trial) {
-    return trial->state == TrialState::waiting && std::ssize(trial->at_rungs) == rung + 1;
-  });
-  return found == trials.end() ? nullptr : *found;
-}
-
 // If fewer than the best part of a rung have gone on, one of this part may: early trials, which were the best
 // of few, must not add to the part.
-Trial* Search::next_in_place(int64_t rung) {
-  const std::vector<Trial*> there = trials_at(rung);
-  const size_t part = there.size() / static_cast<size_t>(options_.reduction);
-  const auto gone_on = std::count_if(trials_.begin(), trials_.end(),
-                                     [&](const Trial& trial) { return trial.promoted > rung; });
-  return static_cast<size_t>(gone_on) < part ? first_waiting(std::span(there).first(part), rung) : nullptr;
+bool Search::has_one_in_place(const TrialsAtRung& there) const {
+  return there.gone_on < static_cast<int64_t>(there.results.part()) && !there.waiting.empty() &&
+         there.results.is_in_part(*there.waiting.begin());
 }
 
 // When no other trial comes to the rung any more, those of the best part go on that lost their place to an
 // early one; one at least.
-Trial* Search::next_without_place(int64_t rung) {
-  const bool more_come = std::any_of(trials_.begin(), trials_.end(), [&](const Trial& trial) {
-    return trial.state == TrialState::running && std::ssize(trial.at_rungs) <= rung;
+bool Search::has_one_without_place(size_t rung) const {
+  const TrialsAtRung& there = rungs_[rung];
+  if (static_cast<int64_t>(trials_.size()) < count_ || there.waiting.empty()) return false;
+  const bool more_come = std::any_of(flights_.begin(), flights_.end(), [&](const Flight& one) {
+    return trials_[static_cast<size_t>(one.segment.trial)].at_rungs.size() <= rung;
   });
-  if (more_come || static_cast<int64_t>(trials_.size()) < count_) return nullptr;
-  const std::vector<Trial*> there = trials_at(rung);
-  const size_t part = std::max<size_t>(1, there.size() / static_cast<size_t>(options_.reduction));
-  return first_waiting(std::span(there).first(std::min(part, there.size())), rung);
+  const Rung::Place& first = *there.waiting.begin();
+  return !more_come && (there.results.is_in_part(first) || there.results.is_best(first));
 }
 
 bool Search::begin_trial() {
@@ -230,29 +198,28 @@ void Search::tell(const Segment& segment, const Outcome& outcome) {
   if (trial.state == TrialState::waiting) tell_rung(trial);
   if (flights_.empty()) fill();
   if (!flights_.empty()) return;
-  for (Trial& one : trials_) {  // nothing goes on any more
-    if (one.state == TrialState::waiting) one.state = TrialState::early;
+  for (TrialsAtRung& there : rungs_) {  // nothing goes on any more
+    for (const Rung::Place& one : there.waiting)
+      trials_[static_cast<size_t>(one.trial)].state = TrialState::early;
+    there.waiting.clear();
   }
 }
 
 void Search::tell_rung(Trial& trial) {
+  const bool is_asha = options_.stop == StopRule::asha;
+  const size_t rung = trial.at_rungs.size();
   trial.at_rungs.push_back(trial.value);
-  if (options_.stop == StopRule::asha) return;
-  if (goes_on(trial)) {
+  if (rung == rungs_.size()) rungs_.push_back({.results = Rung(is_asha ? options_.reduction : 2)});
+  TrialsAtRung& there = rungs_[rung];
+  const Rung::Place place{loss_of(trial.value), trial.number};
+  if (is_asha) {
+    there.waiting.insert(place);
+  } else if (there.results.size() < kLeastForMedian || place.loss <= there.results.median()) {
     give_out(trial);
   } else {
     trial.state = TrialState::early;
   }
-}
-
-bool Search::goes_on(const Trial& trial) const {
-  const size_t rung = trial.at_rungs.size() - 1;
-  std::vector<double> others;
-  for (const Trial& other : trials_) {
-    if (other.number != trial.number && other.at_rungs.size() > rung)
-      others.push_back(loss_of(other.at_rungs[rung]));
-  }
-  return others.size() < kLeastForMedian || loss_of(trial.value) <= median_of(std::move(others));
+  there.results.add(place);
 }
 
 const Trial* Search::best() const {

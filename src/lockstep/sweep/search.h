@@ -10,12 +10,12 @@
 #include <optional>
 #include <ranges>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "lockstep/sweep/rung.h"
 #include "lockstep/sweep/sampler.h"
 
 namespace lockstep::sweep {
@@ -84,7 +84,6 @@ struct Trial {
   int64_t total_steps = 0;         ///< of its full length; 0: not known
   std::string error{};             ///< why it failed
   std::vector<double> at_rungs{};  ///< its value at each rung that it has reached
-  int64_t promoted = 0;            ///< rungs from which it went on
 };
 
 /// What the trial becomes. It fails if its value is not finite.
@@ -144,16 +143,18 @@ class Search {
       return std::pair(end, order) <=> std::pair(other.end, other.order);
     }
   };
+  struct TrialsAtRung {
+    Rung results;                     // of all that have come to it
+    std::set<Rung::Place> waiting{};  // that are paused there
+    int64_t gone_on = 0;
+  };
   void fill();
   bool promote();
-  std::vector<Trial*> trials_at(int64_t rung);
-  static Trial* first_waiting(std::span<Trial* const> trials, int64_t rung);
-  Trial* next_in_place(int64_t rung);
-  Trial* next_without_place(int64_t rung);
+  bool has_one_in_place(const TrialsAtRung& there) const;
+  bool has_one_without_place(size_t rung) const;
   bool begin_trial();
   void give_out(Trial& trial);
   void tell_rung(Trial& trial);
-  bool goes_on(const Trial& trial) const;
   int64_t rung_steps(size_t rung) const;
   int64_t end_of_segment(const Trial& trial) const;
   double loss_of(double value) const { return options_.maximize ? -value : value; }
@@ -165,6 +166,7 @@ class Search {
   int64_t count_ = 0;
   std::map<int64_t, Point> kept_points_;
   std::vector<Trial> trials_;
+  std::vector<TrialsAtRung> rungs_;
   std::set<Flight> flights_;
   double now_ = 0;
   int64_t given_out_ = 0;

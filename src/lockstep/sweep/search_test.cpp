@@ -201,6 +201,65 @@ TEST(Search, AshaFillsLowerRungsBeforeItLetsOthersGoOn) {
   EXPECT_EQ(reached[3], 1);
 }
 
+// At each rung the best third has gone on, with as many trials as a long sweep has.
+TEST(Search, AshaPromotesTheBestThirdOfTenThousandTrials) {
+  Search search(space_of_two(), {.sampler = {.kind = SearchKind::random, .seed = 1},
+                                 .count = 10000,
+                                 .stop = StopRule::asha,
+                                 .first_rung = 1});
+  while (const auto next = search.next())
+    search.tell(*next, train(search.trials()[static_cast<size_t>(next->trial)], *next));
+  for (size_t rung = 0; rung < 5; ++rung) {
+    std::vector<const Trial*> there;
+    for (const Trial& trial : search.trials()) {
+      if (trial.at_rungs.size() > rung) there.push_back(&trial);
+    }
+    std::stable_sort(there.begin(), there.end(),
+                     [&](const Trial* a, const Trial* b) { return a->at_rungs[rung] > b->at_rungs[rung]; });
+    ASSERT_GE(there.size(), 3U) << rung;
+    for (size_t i = 0; i < there.size() / 3; ++i)
+      EXPECT_TRUE(there[i]->at_rungs.size() > rung + 1 || there[i]->state == TrialState::ended) << rung;
+  }
+}
+
+TEST(Search, TheMedianRuleEndsTrialsThatAreWorseThanHalfOfTheEarlierOnes) {
+  SearchOptions options = asha_with_27();
+  options.stop = StopRule::median;
+  options.count = 9;
+  Search search(space_of_two(), options);
+  const std::vector<double> values{0.1, 0.5, 0.3, 0.4, 0.2, 0.3, 0.29, 0.3, 0.31};
+  reached_rungs(search, [&](int64_t trial) { return values[static_cast<size_t>(trial)]; });
+  std::vector<int64_t> early;
+  for (const Trial& trial : search.trials()) {
+    if (trial.state == TrialState::early) early.push_back(trial.number);
+  }
+  EXPECT_THAT(early, testing::ElementsAre(6));
+}
+
+TEST(Rung, KnowsItsBestPartAndItsMedian) {
+  Random random(1);
+  for (const int64_t parts : {2, 3, 7}) {
+    Rung rung(parts);
+    std::vector<Rung::Place> sorted;
+    for (int64_t trial = 0; trial < 60; ++trial) {
+      sorted.push_back({static_cast<double>(random.below(20)), trial});  // some are equal
+      rung.add(sorted.back());
+      std::sort(sorted.begin(), sorted.end());
+      const size_t count = sorted.size();
+      ASSERT_EQ(rung.size(), count);
+      ASSERT_EQ(rung.part(), count / static_cast<size_t>(parts));
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(rung.is_in_part(sorted[i]), i < rung.part());
+        ASSERT_EQ(rung.is_best(sorted[i]), i == 0);
+      }
+      const double upper = sorted[count / 2].loss, lower = sorted[(count - 1) / 2].loss;
+      if (parts == 2) {
+        ASSERT_EQ(rung.median(), (lower + upper) / 2);
+      }
+    }
+  }
+}
+
 TEST(Search, ATrialThatIsTrainedInFullDoesNotWait) {
   SearchOptions options = asha_with_27();
   options.count = 1;

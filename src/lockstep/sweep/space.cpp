@@ -50,18 +50,33 @@ void read_range(std::string_view text, Parameter& parameter) {
   }
   const size_t dots = text.find("..");
   const std::string_view low = text.substr(0, dots), high = text.substr(dots + 2);
+  if (const size_t colon = high.find(':'); colon != std::string_view::npos)
+    refuse(parameter.name, quote(high.substr(colon)) +
+                               " cannot follow a range, only :log and :when can; write "
+                               "the values of a range with steps as a list, 1,3,5");
   parameter.kind = is_whole(low) && is_whole(high) ? ParameterKind::integer : ParameterKind::real;
   parameter.low = bound_of(parameter.name, low);
   parameter.high = bound_of(parameter.name, high);
 }
 
-// "0.001-0.1", as a range is often written.
-bool is_range_with_a_dash(std::string_view text) {
+// "0.001-0.1" and "0.001:0.1", as ranges are often written.
+bool is_range_with_another_sign(std::string_view text) {
+  const std::vector<std::string> parts = split(text, ':');
+  if (parts.size() > 1 && std::ranges::all_of(parts, [](const std::string& part) {
+        return parse_number<double>(part).has_value();
+      }))
+    return true;
   for (size_t dash = text.find('-', 1); dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
     if (parse_number<double>(text.substr(0, dash)) && parse_number<double>(text.substr(dash + 1)))
       return true;
   }
   return false;
+}
+
+// At its ends: "a, b" is a list of two.
+std::string without_blanks(const std::string& text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
 }
 
 std::string text_in(const Json& json, std::string_view name) {
@@ -151,8 +166,8 @@ void Space::add(std::string_view name, std::string_view text) {
     read_range(text, parameter);
   } else {
     parameter.kind = ParameterKind::categorical;
-    parameter.choices = split(text, ',');
-    if (is_range_with_a_dash(text))
+    for (const std::string& choice : split(text, ',')) parameter.choices.push_back(without_blanks(choice));
+    if (is_range_with_another_sign(text))
       refuse(name, quote(text) + " is no range: its bounds have two points between them");
     if (std::ranges::find(parameter.choices, "") != parameter.choices.end())
       refuse(name, text.empty() ? "it has no values" : "a choice of " + quote(text) + " is empty");

@@ -2,25 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <cstdio>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
-#include "lockstep/base/seconds.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
-#include "lockstep/record/known_part.h"
-#include "lockstep/record/state.h"
-#include "lockstep/record/status_file.h"
+#include "lockstep/sweep/sweep_log.h"
+#include "lockstep/sweep/table_reader.h"
 
 namespace lockstep::sweep {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 30;  // a line for each event of a trial
 constexpr int64_t kMostSpec = int64_t{16} << 20;
 
 std::string four_digits(int64_t number) {
@@ -42,128 +37,6 @@ void check_texts(const SweepSpec& spec) {
   for (const Parameter& parameter : spec.space.parameters()) {
     check(parameter.name, "the parameter");
     for (const std::string& choice : parameter.choices) check(choice, "the choice");
-  }
-}
-
-// The lines that have an end.
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) break;
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-struct Note {
-  int64_t trial = 0;
-  std::string text{};
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("trial", self.trial, "");
-    field("text", self.text, "");
-  };
-};
-
-void check_trial(int64_t trial) {
-  if (trial < 0) throw Error(ErrorCode::corrupt_data, "there is no trial " + std::to_string(trial));
-}
-
-void check(const Note& note) { check_trial(note.trial); }
-
-// What no segment ends with; a search that is told of it does not end.
-void check(const LogLine& line) {
-  check_trial(line.trial);
-  if (line.value && !std::isfinite(*line.value))
-    throw Error(ErrorCode::corrupt_data, "its value is not a number");
-  if (line.until < 0)
-    throw Error(ErrorCode::corrupt_data, std::to_string(line.until) + " is no number of steps");
-  if (line.kind != LogKind::outcome || !line.state) return;
-  const std::string state = enum_names(*line.state)[static_cast<size_t>(*line.state)];
-  if (*line.state == TrialState::running || *line.state == TrialState::early)
-    throw Error(ErrorCode::corrupt_data, "the state " + quote(state) + " is no outcome");
-  if (*line.state == TrialState::waiting && line.until <= 0)
-    throw Error(ErrorCode::corrupt_data, "the outcome " + quote(state) +
-                                             " needs the steps until which the trial was trained, not " +
-                                             std::to_string(line.until));
-}
-
-// The first line of the text has the number `before` + 1 in the file.
-template <Described T>
-std::vector<T> parsed_lines(std::string_view text, const std::filesystem::path& file, int64_t before = 0) {
-  std::vector<T> values;
-  for (const std::string_view line : lines_of(text)) {
-    try {
-      read_json(record::known_part<T>(parse_json(line)), values.emplace_back(), "");
-      check(values.back());
-    } catch (const std::exception& error) {
-      throw Error(
-          ErrorCode::corrupt_data,
-          quote(file.string()) + " is damaged: line " +
-              std::to_string(before + static_cast<int64_t>(values.size())) + ": " + error.what(),
-          "delete that line while no program works on the sweep; what it says is then found again or lost");
-    }
-  }
-  return values;
-}
-
-template <Described T>
-std::vector<T> read_lines(const std::filesystem::path& file) {
-  std::error_code none;
-  if (!std::filesystem::exists(file, none)) return {};
-  return parsed_lines<T>(read_regular_file(file, kMostBytes), file);
-}
-
-// A writer that was killed, or a full disk, may have left an incomplete last line, which would spoil the
-// next.
-void cut_incomplete_line(const OpenFile& file) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw errno_error(errno, "look at", file.path().string());
-  char last = '\n';
-  if (status.st_size == 0 || (file.read_at(status.st_size - 1, {&last, 1}) == 1 && last == '\n')) return;
-  const std::string text = read_file(file.path(), kMostBytes);
-  const auto complete = static_cast<off_t>(text.rfind('\n') + 1);  // npos + 1 is 0
-  if (::ftruncate(file.get(), complete) != 0) throw errno_error(errno, "cut", file.path().string());
-}
-
-// The caller holds the lock of the log. The file can be read, too.
-void append_line(OpenFile& file, const Json& json) {
-  cut_incomplete_line(file);
-  file.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
-void apply(const LogLine& line, Row& row) {
-  switch (line.kind) {
-    case LogKind::begin:
-      row.state = TrialState::running;
-      row.parameters.clear();
-      for (const std::string& one : line.parameters)
-        row.parameters.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
-      break;
-    case LogKind::outcome: {
-      const Outcome outcome = outcome_of(line);
-      row.state = outcome.state;
-      row.value = line.value;
-      row.step = outcome.step;
-      row.total_steps = outcome.total_steps;
-      row.seconds = line.seconds.value_or(0);
-      row.error = outcome.error;
-      row.weights_hash = line.weights_hash.value_or("");
-      break;
-    }
-    case LogKind::lost:
-      break;
-    case LogKind::early:
-      row.state = TrialState::early;
-      row.error.clear();
-      row.weights_hash.clear();  // of its full length, if another search had trained it that far
-      if (line.value) row.value = line.value;
-      if (line.step) row.step = *line.step;
-      break;
-    case LogKind::restart:
-      row = {.trial = row.trial, .parameters = row.parameters};
-      break;
   }
 }
 
@@ -271,31 +144,6 @@ std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& ask
   return std::nullopt;
 }
 
-std::vector<LogLine> read_log(const SweepPaths& paths) { return read_lines<LogLine>(paths.log()); }
-
-std::vector<LogLine> LogReader::read() {
-  std::error_code none;
-  const auto size = std::filesystem::file_size(file_, none);
-  if (none || static_cast<int64_t>(size) <= offset_) return {};
-  const OpenFile opened(file_, O_RDONLY);
-  std::string text(static_cast<size_t>(static_cast<int64_t>(size) - offset_), '\0');
-  text.resize(opened.read_at(offset_, text));
-  text.resize(text.rfind('\n') + 1);
-  offset_ += static_cast<int64_t>(text.size());
-  std::vector<LogLine> lines = parsed_lines<LogLine>(text, file_, lines_);
-  lines_ += static_cast<int64_t>(lines.size());
-  return lines;
-}
-
-LogWriter::LogWriter(const SweepPaths& paths)
-    : lock_(paths.log_lock()), file_(paths.log(), O_RDWR | O_CREAT | O_APPEND) {}
-
-void LogWriter::write(LogLine line) {
-  line.time = now_seconds();
-  const auto lock = jobs::FileLock::take(lock_);
-  append_line(file_, lockstep::to_json(line));
-}
-
 bool is_shared_now(const SweepPaths& paths) {
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(paths.runners(), none)) {
@@ -306,15 +154,15 @@ bool is_shared_now(const SweepPaths& paths) {
 
 bool is_worked_on(const SweepPaths& paths) { return jobs::is_held(paths.lock()) || is_shared_now(paths); }
 
-Outcome outcome_of(const LogLine& line) {
-  return {.state = line.state.value_or(TrialState::failed),
-          .value = line.value.value_or(kAbsent),
-          .step = line.step.value_or(0),
-          .total_steps = line.total_steps.value_or(0),
-          .error = line.text.value_or("")};
-}
-
 std::string state_of(const Row& row) { return enum_names(row.state)[static_cast<size_t>(row.state)]; }
+
+std::string result_text(double value) {
+  constexpr double kSmall = 0.01;  // less says too little in four decimals
+  if (value == 0 || !(std::abs(value) < kSmall)) return fixed(value, 4);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
 
 std::string text_of(const Row& row, const std::string& parameter) {
   for (const auto& [name, value] : row.parameters) {
@@ -342,29 +190,7 @@ const Row* Table::best() const {
   return best;
 }
 
-Table read_table(const SweepPaths& paths) {
-  Table table{.spec = read_spec(paths)};
-  std::map<int64_t, Row> rows;
-  for (const LogLine& line : read_log(paths)) {
-    Row& row = rows.try_emplace(line.trial, Row{.trial = line.trial}).first->second;
-    apply(line, row);
-  }
-  for (Note& note : read_lines<Note>(paths.notes())) {
-    if (const auto row = rows.find(note.trial); row != rows.end()) row->second.note = std::move(note.text);
-  }
-  table.is_going_on = is_worked_on(paths);
-  for (auto& [number, row] : rows) {
-    if (row.state == TrialState::running) {
-      if (!table.is_going_on) row.state = TrialState::waiting;
-      if (const auto status = record::read_status(paths.trial(number))) {
-        row.step = status->step;
-        row.total_steps = status->total_steps;
-      }
-    }
-    table.rows.push_back(std::move(row));
-  }
-  return table;
-}
+Table read_table(const SweepPaths& paths) { return TableReader(paths).read(); }
 
 Json json_of(const Row& row) {
   Json json{{"trial", row.trial}, {"state", state_of(row)}};
@@ -389,10 +215,7 @@ void check_is_trial(const SweepPaths& paths, int64_t trial) {
 
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
   check_is_trial(paths, trial);
-  const auto lock = jobs::FileLock::take(paths.log_lock());
-  OpenFile file(paths.notes(), O_RDWR | O_CREAT | O_APPEND);
-  append_line(file, lockstep::to_json(Note{trial, text}));
-  file.close();
+  write_note(paths, {.trial = trial, .text = text});
 }
 
 }  // namespace lockstep::sweep

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/base/descriptor.h"
 #include "lockstep/sweep/search.h"
 #include "lockstep/sweep/sweep_options.h"
 
@@ -58,74 +57,10 @@ SweepSpec spec_from_json(const Json& json, const std::string& where);
 /// What must be the same when a sweep goes on. Nothing if all of it is; else what differs, in words.
 std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& asked);
 
-/// A line of log.jsonl.
-enum class LogKind { begin, outcome, lost, early, restart };
-constexpr std::array<const char*, 5> enum_names(LogKind) {
-  return {"begin", "outcome", "lost", "early", "restart"};
-}
-struct LogLine {
-  LogKind kind = LogKind::begin;
-  double time = 0;
-  int64_t trial = 0;
-  int64_t until = 0;
-  std::optional<TrialState> state{};
-  std::optional<double> value{};
-  std::optional<int64_t> step{};
-  std::optional<int64_t> total_steps{};
-  std::optional<double> seconds{};
-  std::optional<std::string> weights_hash{};
-  std::optional<std::string> text{};      ///< an error, or why it was lost
-  std::vector<std::string> parameters{};  ///< NAME=VALUE
-  static constexpr auto describe = [](auto& self, auto&& field) {
-    field("kind", self.kind, "");
-    field("time", self.time, "");
-    field("trial", self.trial, "");
-    field("until", self.until, "");
-    field("state", self.state, "");
-    field("value", self.value, "");
-    field("step", self.step, "");
-    field("total_steps", self.total_steps, "");
-    field("seconds", self.seconds, "");
-    field("weights_hash", self.weights_hash, "");
-    field("text", self.text, "");
-    field("parameters", self.parameters, "");
-  };
-};
-
-/// All complete lines. Throws corrupt_data, with the number of the line.
-std::vector<LogLine> read_log(const SweepPaths& paths);
-
-/// Reads what is added to log.jsonl. One thread.
-class LogReader {
- public:
-  explicit LogReader(const SweepPaths& paths) : file_(paths.log()) {}
-  /// The complete lines that are new since the last call. Throws corrupt_data.
-  std::vector<LogLine> read();
-
- private:
-  std::filesystem::path file_;
-  int64_t offset_ = 0;
-  int64_t lines_ = 0;  // before it
-};
-
-/// Appends to log.jsonl, also beside other programs. An incomplete last line, which a killed writer left, is
-/// cut off before each line.
-class LogWriter {
- public:
-  explicit LogWriter(const SweepPaths& paths);
-  void write(LogLine line);
-
- private:
-  std::filesystem::path lock_;
-  OpenFile file_;
-};
-
 /// Whether programs share it (EngineOptions::shared).
 bool is_shared_now(const SweepPaths& paths);
 /// Whether a program works on the sweep.
 bool is_worked_on(const SweepPaths& paths);
-
-Outcome outcome_of(const LogLine& line);
 
 /// A row of the sweep's table.
 struct Row {
@@ -143,6 +78,8 @@ struct Row {
 
 /// "ended"
 std::string state_of(const Row& row);
+/// A result as tables show it: with four decimals, a small one with four significant digits.
+std::string result_text(double value);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);
 
@@ -156,7 +93,8 @@ struct Table {
   bool can_end(int64_t trial) const;
 };
 
-/// From the files alone. Steps of trials that go on are those of their own status.
+/// From the files alone. Steps of trials that go on are those of their own status. A program that reads the
+/// table again and again has a TableReader.
 Table read_table(const SweepPaths& paths);
 
 /// A row for other programs: {"trial": 3, "state": "ended", "result": 0.97, "steps": ..., "total_steps": ...,

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -97,7 +96,7 @@ TEST_F(SweepFolder, ATrialThatEndsEarlyAgainIsWhereTheSearchHasIt) {
 
 TEST_F(SweepFolder, ALogWithAnOutcomeThatCannotBeIsRefused) {
   const std::string fine = R"({"kind": "outcome", "trial": 0, "until": 30, "state": "waiting", "value": 1})";
-  LogReader reader(paths_);
+  LogReader reader(paths_.log());
   append(fine + "\n");
   EXPECT_EQ(reader.read().size(), 1u);
   append(R"({"kind": "outcome", "trial": 1, "until": 0, "state": "waiting", "value": 1})"
@@ -181,6 +180,7 @@ TEST_F(SweepFolder, AResultIsFoundHoweverMuchOutputFollows) {
 }
 
 TEST_F(SweepFolder, AResultIsFoundAmongTheLinesOfAProgressBar) {
+  EXPECT_EQ(named_value("result 3, after 2 steps\nresult 1,5\nresult 1,500\n", "result"), 3);
   EXPECT_EQ(named_value("step 1\rresult 0.5\r\nresult 0.25\rstep 2\n", "result"), 0.25);
   make_folders(paths_.trial(0).parent_path());
   std::ofstream output(paths_.output(0));

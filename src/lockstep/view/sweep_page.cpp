@@ -37,7 +37,7 @@ std::string shown(const std::string& value) {
   return number && value.size() > 8 ? as_rate(*number) : value;
 }
 
-std::string result_of(const Row& row) { return row.value ? fixed(*row.value, 4) : "–"; }
+std::string result_of(const Row& row) { return row.value ? sweep::result_text(*row.value) : "–"; }
 
 std::string figure(const std::string& name, const std::string& value, const std::string& more = "") {
   return "<div><span>" + escaped(name) + "</span><b>" + escaped(value) + "</b>" +

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/sweep/sweep_folder.h"
+#include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::sweep {
 

@@ -270,7 +270,12 @@ std::optional<double> named_value(std::string_view output, std::string_view name
     const size_t begin = rest.find_first_not_of(" \t=:");
     if (begin == 0 || begin == std::string_view::npos) continue;
     rest = rest.substr(begin);
-    rest = rest.substr(0, rest.find_first_of(" \t,;"));
+    const size_t end = std::min(rest.find_first_of(" \t,;"), rest.size());
+    const std::string_view after = rest.substr(end);
+    rest = rest.substr(0, end);
+    // 1,5 is another number than 1, whichever it is.
+    const bool goes_on = after.size() > 1 && after[0] == ',' && '0' <= after[1] && after[1] <= '9';
+    if (goes_on && parse_number<int64_t>(rest)) continue;
     if (const auto number = parse_number<double>(rest)) value = number;
   }
   return value;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/sweep/internal/trial_places.h"
-#include "lockstep/sweep/sweep_folder.h"
+#include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::sweep {
 

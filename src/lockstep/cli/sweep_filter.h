@@ -1,0 +1,35 @@
+// Which trials of a sweep's table are shown.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/sweep/sweep_folder.h"
+
+namespace lockstep::cli {
+
+/// Throws invalid_option if the table cannot be sorted or filtered by a column of this name.
+void check_sweep_column(const sweep::Table& table, const std::string& column);
+
+/// Words that must all fit: a text that is in the row, COLUMN=TEXT, or COLUMN and <, >, <=, >= with a number;
+/// COLUMN!=TEXT fits the other rows. Quotes hold the words of a text together. A value.
+class SweepFilter {
+ public:
+  /// Throws invalid_option for columns that the table does not have, for what no trial can fit because of a
+  /// misspelling, and for a quote without an end.
+  SweepFilter(const sweep::Table& table, const std::string& text);
+  bool fits(const sweep::Row& row) const;
+
+ private:
+  struct Condition {
+    std::string column{};  // empty: the whole row
+    std::string sign{};
+    std::string text{};
+    bool is_of_choices = false;  // its values are texts, also where they look like numbers
+  };
+  static Condition read_condition(const sweep::Table& table, const std::string& word);
+  static bool fits(const sweep::Row& row, const Condition& condition);
+  std::vector<Condition> conditions_;
+};
+
+}  // namespace lockstep::cli
