@@ -1,7 +1,7 @@
 // Several runs in the same charts, and what is different about them.
 import { Failure, get, post, refreshRuns, runs, throttled } from "./api.js";
 import { Chart, axisName, colorOf, swatch } from "./chart.js";
-import { count, duration, figure, listOf, percent } from "./format.js";
+import { count, duration, figure, listOf, percent, textOf } from "./format.js";
 import { Output } from "./output.js";
 import { Problem, State, openDialog, startCommand } from "./parts.js";
 
@@ -125,7 +125,7 @@ export class ComparePage {
 
   differences() {
     if (this.ids.length < 2 || !this.ids.every((id) => this.about.has(id))) return [];
-    const maps = this.ids.map((id) => new Map(listOf(this.about.get(id).plan?.lines).filter(Array.isArray).map((line) => [line[0], line[1]])));
+    const maps = this.ids.map((id) => new Map(listOf(this.about.get(id).plan?.lines).filter(Array.isArray).map((line) => [textOf(line[0]), textOf(line[1])])));
     const names = [...new Set(maps.flatMap((map) => [...map.keys()]))];
     return names.map((name) => [name, maps.map((map) => map.get(name) ?? "")]).filter(([, values]) => new Set(values).size > 1);
   }
