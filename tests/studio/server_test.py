@@ -73,6 +73,12 @@ class Answers(runs.TestFolders, unittest.TestCase):
         for listing in listings:
             listing.join()
 
+    def test_a_sweep_has_the_number_of_trials_that_it_will_have(self):
+        sweeps = {sweep["name"]: sweep for sweep in self.client.get("/api/sweeps")}
+        fine = sweeps["sweeps/fine"]
+        self.assertEqual((fine["trials"], fine["count"]), (0, 20), "as lockstep sweep has it without --count")
+        self.assertEqual(self.client.get("/api/sweep?id=" + fine["id"])["count"], 20)
+
     def test_a_value_of_another_type_is_named(self):
         train = {"command": "train", "data": "/data"}
         layer = {"command": "layer show", "id": self.ids["calm"]}

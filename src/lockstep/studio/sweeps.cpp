@@ -9,6 +9,7 @@
 #include "lockstep/studio/runs.h"
 #include "lockstep/sweep/importance.h"
 #include "lockstep/sweep/parallel_coordinates.h"
+#include "lockstep/sweep/search.h"
 
 namespace lockstep::studio {
 namespace {
@@ -54,6 +55,15 @@ Json json_of(const sweep::Parameter& parameter) {
   return json;
 }
 
+// What was trained is shown too of a sweep whose options do not go together.
+int64_t planned_trials(const sweep::SweepSpec& spec) {
+  try {
+    return sweep::Search(spec.space, spec.search()).count();
+  } catch (const Error&) {
+    return spec.options.count;
+  }
+}
+
 Json head_of(const sweep::Table& table) {
   std::map<std::string, int64_t> states;
   for (const sweep::Row& row : table.rows) ++states[state_of(row)];
@@ -63,7 +73,7 @@ Json head_of(const sweep::Table& table) {
             {"search", enum_names(options.search)[static_cast<size_t>(options.search)]},
             {"going_on", table.is_going_on},
             {"trials", table.rows.size()},
-            {"count", options.count},
+            {"count", planned_trials(table.spec)},
             {"states", states}};
   if (const sweep::Row* best = table.best())
     json["best"] = {{"trial", best->trial}, {"result", *best->value}};

@@ -21,8 +21,8 @@ class Sweeps {
  public:
   explicit Sweeps(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
 
-  /// [{"id", "name", "folder", "metric", "search", "going_on", "trials", "count", "states": {"ended": 3},
-  /// "best", "changed"}], or "error" where a sweep cannot be read.
+  /// [{"id", "name", "folder", "metric", "search", "going_on", "trials", "count": planned, "states":
+  /// {"ended": 3}, "best", "changed"}], or "error" where a sweep cannot be read.
   Json list();
 
   /// Throws not_found for an unknown id.
