@@ -79,6 +79,19 @@ class Answers(runs.TestFolders, unittest.TestCase):
         self.assertEqual((fine["trials"], fine["count"]), (0, 20), "as lockstep sweep has it without --count")
         self.assertEqual(self.client.get("/api/sweep?id=" + fine["id"])["count"], 20)
 
+    def test_a_command_that_is_only_shown_writes_nothing(self):
+        network = {"name": "drawn", "layers": [{"type": "flatten"}, {"type": "linear", "features": "classes"}]}
+        bodies = [{"command": "train", "data": "/data", "network": network}, {"command": "network show", "network": network},
+                  {"command": "export", "word": "drawn.onnx", "network": network}]
+        before = sorted(self.root.iterdir())
+        words = [self.client.post("/api/shown", body)["words"] for body in bodies]
+        self.assertEqual(sorted(self.root.iterdir()), before)
+        self.assertRegex(words[0][3], r"--network=.*/networks/data-\w{8}\.json$")
+        for shown in words[1:]:
+            self.assertRegex(" ".join(shown), r"/networks/network-\w{8}\.json")
+        self.client.post("/api/command", bodies[2])
+        self.assertEqual([path.name for path in (self.root / "networks").iterdir()], [words[2][2].rpartition("/")[2]])
+
     def test_a_value_of_another_type_is_named(self):
         train = {"command": "train", "data": "/data"}
         layer = {"command": "layer show", "id": self.ids["calm"]}

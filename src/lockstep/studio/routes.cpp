@@ -173,7 +173,7 @@ Response post_request(const Request& request, const Parts& parts) {
 }
 
 Response post_command(const Request& request, const Parts& parts) {
-  const std::vector<std::string> words = command_words(body_of(request), parts);
+  const std::vector<std::string> words = command_words(body_of(request), parts, Files::written);
   return json_response({{"number", parts.commands.start(words)}, {"words", parts.commands.shown(words)}});
 }
 
@@ -226,7 +226,8 @@ Response post_plan(const Request& request, const Parts& parts) {
 }
 
 Response post_shown(const Request& request, const Parts& parts) {
-  return json_response({{"words", parts.commands.shown(command_words(body_of(request), parts))}});
+  return json_response(
+      {{"words", parts.commands.shown(command_words(body_of(request), parts, Files::named))}});
 }
 
 Response get_jobs(const Request&, const Parts& parts) { return {.body = list_of_jobs(parts.commands)}; }
@@ -294,7 +295,7 @@ Response get_weights(const Request& request, const Parts& parts) {
 Response output_of(const char* command, const Request& request, const Parts& parts) {
   Json body = body_of(request);
   body["command"] = command;
-  return {.body = parts.commands.output_of(command_words(body, parts), kTableLimit)};
+  return {.body = parts.commands.output_of(command_words(body, parts, Files::written), kTableLimit)};
 }
 
 Response post_layer(const Request& request, const Parts& parts) {
