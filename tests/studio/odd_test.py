@@ -13,6 +13,8 @@ class OddRuns(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):
         browser.write_run(cls.root / "calm", [1.0, 0.5])
+        for number in range(9):
+            browser.write_run(cls.root / "many" / str(number), [1.0, 0.5])
         markup = [{"innerHTML": "<h6>x</h6>"}, {"tag": "iframe", "attrs": {}}, None]
         browser.write_run(cls.root / "objects", [1.0, 0.5], classes=markup,
                           lines=[markup, [["a", markup], markup, markup], markup])
@@ -40,6 +42,12 @@ class OddRuns(browser.Studio, unittest.TestCase):
     def test_a_run_without_curves_says_so(self):
         self.browser.show(self.server, "/run/" + self.ids["silent"], ".card.empty")
         self.assertIn("ogged", self.page.inner_text(".card.empty"))
+
+    def test_runs_of_one_colour_have_other_dashes_also_in_the_table(self):
+        ids = [self.ids[f"many/{number}"] for number in range(9)]
+        self.browser.show(self.server, "/compare/" + ",".join(ids), "table.side th:nth-child(10)")
+        swatches = [self.page.locator(f"thead th:nth-child({at}) .swatch").evaluate("one => one.outerHTML") for at in range(2, 11)]
+        self.assertEqual(len(set(swatches)), 9)
 
     def test_a_long_list_fits_a_narrow_window_and_keeps_its_head(self):
         run = {"state": "ended", "network": "lenet", "data": "/data/photos", "accuracy": 0.5, "step": 1, "seconds": 1,
