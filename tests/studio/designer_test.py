@@ -259,6 +259,26 @@ class Designer(browser.Studio, unittest.TestCase):
         self.page.set_viewport_size({"width": 390, "height": 844})
         runs.wait_for(lambda: 0 < self.centre(self.page.locator("[data-layer=input] .box"))[0] < 390, 20)
 
+    def layers_out_of_view(self):
+        return self.page.locator("[data-layer]").evaluate_all("""boxes => {
+          const sheet = document.querySelector('svg.sheet').getBoundingClientRect();
+          const isOut = ({ top, bottom }) => top < sheet.top || bottom > sheet.bottom;
+          return boxes.filter(one => isOut(one.getBoundingClientRect())).map(one => one.dataset.layer);
+        }""")
+
+    def test_a_large_network_is_in_view_as_a_whole_and_where_the_keyboard_is(self):
+        self.page.select_option("select[aria-label^=Start]", "resnet50")
+        self.page.wait_for_selector("text=Ready to train")
+        self.page.locator("[data-layer=input]").focus()
+        for _ in range(30):
+            self.page.keyboard.press("ArrowDown")
+        here = self.page.evaluate("document.activeElement.dataset.layer")
+        self.assertTrue(here.startswith("layer"), here)
+        self.assertNotIn(here, self.layers_out_of_view())
+        self.assertIn("fc", self.layers_out_of_view())
+        self.page.click("button:text-is('Fit')")
+        runs.wait_for(lambda: not self.layers_out_of_view(), 20)
+
     def test_hostile_files_are_refused(self):
         for number, text in enumerate(("{", "[]", '{"layers": [{"type": "<script>alert(1)</script>"}]}', "[" * 10_000, '{"layers": 7}')):
             file = self.folder / f"bad-{number}.json"

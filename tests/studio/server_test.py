@@ -2,8 +2,11 @@
 """What studio answers without a browser: requests and folders that nobody means well with get one clear sentence, and
 the stream of events tells when a command has ended."""
 
+import fcntl
 import json
 import os
+import signal
+import threading
 import unittest
 import urllib.error
 
@@ -20,11 +23,11 @@ class Answers(runs.TestFolders, unittest.TestCase):
         cls.root = cls.folder / "roots"
         browser.write_run(cls.root / "calm", [1.0, 0.5])
         browser.write_run(cls.root / "odd", [1.0, 0.5], arguments={"a": 1, "b": 2})
-        for name in ("device", "pipe", "log", "fine"):
+        for name in ("device", "pipe", "log", "fine", "slow"):
             (cls.root / "sweeps" / name).mkdir(parents=True)
         (cls.root / "sweeps/device/sweep.json").symlink_to("/dev/zero")
         os.mkfifo(cls.root / "sweeps/pipe/sweep.json")
-        for name in ("log", "fine"):
+        for name in ("log", "fine", "slow"):
             (cls.root / "sweeps" / name / "sweep.json").write_text(json.dumps(SWEEP), encoding="utf-8")
         (cls.root / "sweeps/log/log.jsonl").symlink_to("/dev/zero")
         (cls.root / "calm/report.html").symlink_to("/dev/zero")
@@ -52,6 +55,42 @@ class Answers(runs.TestFolders, unittest.TestCase):
         status, error = self.refusal(self.client.get, "/api/report?id=" + self.ids["calm"])
         self.assertEqual((status, error.split('" ')[1]), (400, "is no regular file"))
         self.assertFalse(self.client.get("/api/run?id=" + self.ids["calm"])["has_report"])
+
+    def test_a_slow_folder_of_a_sweep_holds_no_other_request(self):
+        ids = {sweep["name"]: sweep["id"] for sweep in self.client.get("/api/sweeps")}
+        lock = self.root / "sweeps/slow/lock"
+        lock.touch()
+        listings = [threading.Thread(target=self.client.get, args=("/api/sweeps",)) for _ in range(10)]
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        with open(lock, "r+b") as held:
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)  # who opens the file waits
+            for listing in listings:
+                listing.start()
+            runs.wait_for(lambda: fcntl.fcntl(held, fcntl.F_GETLEASE) != fcntl.F_WRLCK)
+            self.assertEqual(len(self.client.get("/api/runs")["runs"]), 2)
+            self.assertEqual(self.client.get("/api/sweep?id=" + ids["sweeps/fine"])["name"], "sweeps/fine")
+            self.assertTrue(all(listing.is_alive() for listing in listings))
+        for listing in listings:
+            listing.join()
+
+    def test_a_sweep_has_the_number_of_trials_that_it_will_have(self):
+        sweeps = {sweep["name"]: sweep for sweep in self.client.get("/api/sweeps")}
+        fine = sweeps["sweeps/fine"]
+        self.assertEqual((fine["trials"], fine["count"]), (0, 20), "as lockstep sweep has it without --count")
+        self.assertEqual(self.client.get("/api/sweep?id=" + fine["id"])["count"], 20)
+
+    def test_a_command_that_is_only_shown_writes_nothing(self):
+        network = {"name": "drawn", "layers": [{"type": "flatten"}, {"type": "linear", "features": "classes"}]}
+        bodies = [{"command": "train", "data": "/data", "network": network}, {"command": "network show", "network": network},
+                  {"command": "export", "word": "drawn.onnx", "network": network}]
+        before = sorted(self.root.iterdir())
+        words = [self.client.post("/api/shown", body)["words"] for body in bodies]
+        self.assertEqual(sorted(self.root.iterdir()), before)
+        self.assertRegex(words[0][3], r"--network=.*/networks/data-\w{8}\.json$")
+        for shown in words[1:]:
+            self.assertRegex(" ".join(shown), r"/networks/network-\w{8}\.json")
+        self.client.post("/api/command", bodies[2])
+        self.assertEqual([path.name for path in (self.root / "networks").iterdir()], [words[2][2].rpartition("/")[2]])
 
     def test_a_value_of_another_type_is_named(self):
         train = {"command": "train", "data": "/data"}

@@ -161,11 +161,21 @@ class Follower::Reading {
     return is_complete_ || Clock::now() - *log_.waits_since > kMostWait;
   }
 
+  // No line ends in a hole, which may be larger than a disk.
+  off_t after_hole(off_t place) const {
+    const off_t data = ::lseek(descriptor_, place, SEEK_DATA);
+    if (data >= 0) return data;
+    return errno == ENXIO ? std::max(place, ::lseek(descriptor_, 0, SEEK_END)) : place;
+  }
+
   // Goes to the line after the one at the offset. False if that one has no end yet.
   bool skip_line() {
     std::vector<char> chunk(kChunk);
     off_t place = static_cast<off_t>(log_.place.offset);
-    while (const size_t got = read_at(place, chunk.data(), chunk.size())) {
+    while (true) {
+      place = after_hole(place);
+      const size_t got = read_at(place, chunk.data(), chunk.size());
+      if (got == 0) return false;
       const auto end = std::find(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(got), '\n');
       place += end - chunk.begin();
       if (end == chunk.begin() + static_cast<std::ptrdiff_t>(got)) continue;
@@ -174,7 +184,6 @@ class Follower::Reading {
       pass("\n");
       return true;
     }
-    return false;
   }
 
   [[noreturn]] void refuse_long_line() {

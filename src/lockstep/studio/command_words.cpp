@@ -110,7 +110,7 @@ Words price_words(const Json& body, const Setup& setup) {
   return words;
 }
 
-Words command_words(const Json& body, const Parts& parts) {
+Words command_words(const Json& body, const Parts& parts, Files files) {
   const std::string what = text_in(body, "command");
   if (what.starts_with("job ")) return job_words(what, body);
   if (what == "sweep") return new_sweep_words(body, parts.setup);
@@ -118,12 +118,12 @@ Words command_words(const Json& body, const Parts& parts) {
   for (const WrittenCommand& one : kWritten) {
     if (what == one.name) return written_words(one, body, parts.setup);
   }
-  if (what == "export") return export_words(body, parts);
+  if (what == "export") return export_words(body, parts, files);
   if (what == "diff") return diff_words(body, parts);
-  if (what == "network show") return network_show_words(body, parts.setup);
+  if (what == "network show") return network_show_words(body, parts.setup, files);
   if (what == "layer show") return layer_show_words(body, parts);
   if (what == "train") {
-    const Words training = train_words(read_training(body, parts.setup), parts.setup);
+    const Words training = train_words(read_training(body, parts.setup), parts.setup, files);
     if (!is_set_in(body, "as_job")) return training;
     Words words = option_words(body.value("job", Json::object()), form_called(parts.setup, "batch").fields,
                                {"commands"}, "batch");

@@ -64,12 +64,12 @@ Json imported_json(const std::string& path, const Parts& parts) {
 
 }  // namespace
 
-std::vector<std::string> export_words(const Json& body, const Parts& parts) {
+std::vector<std::string> export_words(const Json& body, const Parts& parts, Files files) {
   const fs::path file = exported_path(text_in(body, "word"), parts.setup);
   const std::string name = text_in(body, "name", "network");
-  const std::string what = body.contains("network") ? written_network(body["network"], name, parts.setup)
+  const std::string what = body.contains("network") ? network_word(body["network"], name, parts.setup, files)
                                                     : parts.runs.folder_of(text_in(body, "id")).string();
-  make_folders(file.parent_path());
+  if (files == Files::written) make_folders(file.parent_path());
   std::vector<std::string> words{"export", as_argument(what), file.string()};
   for (std::string& word : option_words(body.value("options", Json::object()),
                                         form_called(parts.setup, "export").fields, {}, "export"))
@@ -77,9 +77,9 @@ std::vector<std::string> export_words(const Json& body, const Parts& parts) {
   return words;
 }
 
-std::vector<std::string> network_show_words(const Json& body, const Setup& setup) {
+std::vector<std::string> network_show_words(const Json& body, const Setup& setup, Files files) {
   if (!body.contains("network")) throw Error(ErrorCode::invalid_option, "the request lacks \"network\"");
-  const std::string network = written_network(body["network"], text_in(body, "name", "network"), setup);
+  const std::string network = network_word(body["network"], text_in(body, "name", "network"), setup, files);
   std::vector<std::string> words{"network", "show", as_argument(network)};
   for (std::string& word : option_words(body.value("options", Json::object()),
                                         form_called(setup, "network show").fields, {"json"}, "network show"))

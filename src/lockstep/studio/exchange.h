@@ -7,16 +7,17 @@
 
 #include "lockstep/base/json.h"
 #include "lockstep/studio/routes.h"
+#include "lockstep/studio/training.h"
 
 namespace lockstep::studio {
 
 /// The words of lockstep export for {"id": run} or {"network": drawing, "name"}, with {"word": name of the
 /// file, whose end says what is written, "options"}. The file is written to exports/ below the first root.
 /// Throws invalid_option for a name that is a path.
-std::vector<std::string> export_words(const Json& body, const Parts& parts);
+std::vector<std::string> export_words(const Json& body, const Parts& parts, Files files);
 
 /// The words of lockstep network show for {"network": drawing, "name", "options"}, with JSON as its output.
-std::vector<std::string> network_show_words(const Json& body, const Setup& setup);
+std::vector<std::string> network_show_words(const Json& body, const Setup& setup, Files files);
 
 /// A file that was exported, to be downloaded. Throws invalid_option for a name that is a path, and
 /// not_found.

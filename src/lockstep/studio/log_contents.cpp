@@ -36,8 +36,11 @@ bool is_number(const Json& value) {
   return text == "nan" || text == "inf" || text == "-inf";
 }
 
+// Other programs may say anything.
+Json object_of(const Event& event) { return event.values.is_object() ? event.values : Json::object(); }
+
 Json with_place(const Event& event) {
-  Json json = event.values.is_object() ? event.values : Json::object();
+  Json json = object_of(event);
   json["kind"] = event.kind;
   json["step"] = event.step;
   json["epoch"] = event.epoch;
@@ -64,12 +67,12 @@ void LogContents::take(const Event& event) {
   }
   begin_attempt(event.attempt, event.time);
   if (event.kind == record::PlanOfRun::kind) {
-    said["plan"] = event.values;
+    said["plan"] = object_of(event);
     steps_per_epoch =
         static_cast<int64_t>(std::clamp(record::number(event, "steps_per_epoch", 0), 0.0, 1e15));
   }
-  if (event.kind == record::Environment::kind) said["environment"] = event.values;
-  if (event.kind == record::Shards::kind) said["shards"] = event.values;
+  if (event.kind == record::Environment::kind) said["environment"] = object_of(event);
+  if (event.kind == record::Shards::kind) said["shards"] = object_of(event);
   if (event.kind == record::End::kind) said["end"] = with_place(event);
   if (event.kind == record::Failed::kind) said["failed"] = with_place(event);
   if (is_remark(event.kind)) {

@@ -33,7 +33,7 @@ constexpr size_t kMostCurves = 200;  // in one answer
 constexpr int64_t kMostColumns = 10'000;
 constexpr auto kTableLimit = std::chrono::seconds(60);
 
-enum class Pace { quick, waits_for_command };
+enum class Pace { quick, slow };
 struct Route {
   const char* method;
   const char* path;
@@ -173,7 +173,7 @@ Response post_request(const Request& request, const Parts& parts) {
 }
 
 Response post_command(const Request& request, const Parts& parts) {
-  const std::vector<std::string> words = command_words(body_of(request), parts);
+  const std::vector<std::string> words = command_words(body_of(request), parts, Files::written);
   return json_response({{"number", parts.commands.start(words)}, {"words", parts.commands.shown(words)}});
 }
 
@@ -226,7 +226,8 @@ Response post_plan(const Request& request, const Parts& parts) {
 }
 
 Response post_shown(const Request& request, const Parts& parts) {
-  return json_response({{"words", parts.commands.shown(command_words(body_of(request), parts))}});
+  return json_response(
+      {{"words", parts.commands.shown(command_words(body_of(request), parts, Files::named))}});
 }
 
 Response get_jobs(const Request&, const Parts& parts) { return {.body = list_of_jobs(parts.commands)}; }
@@ -294,7 +295,7 @@ Response get_weights(const Request& request, const Parts& parts) {
 Response output_of(const char* command, const Request& request, const Parts& parts) {
   Json body = body_of(request);
   body["command"] = command;
-  return {.body = parts.commands.output_of(command_words(body, parts), kTableLimit)};
+  return {.body = parts.commands.output_of(command_words(body, parts, Files::written), kTableLimit)};
 }
 
 Response post_layer(const Request& request, const Parts& parts) {
@@ -321,9 +322,9 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/runs", get_runs},
     {"GET", "/api/run", get_run},
     {"GET", "/api/curves", get_curves},
-    {"GET", "/api/weights", get_weights, Pace::waits_for_command},
-    {"POST", "/api/layer", post_layer, Pace::waits_for_command},
-    {"POST", "/api/times", post_times, Pace::waits_for_command},
+    {"GET", "/api/weights", get_weights, Pace::slow},
+    {"POST", "/api/layer", post_layer, Pace::slow},
+    {"POST", "/api/times", post_times, Pace::slow},
     {"GET", "/api/report", get_report},
     {"POST", "/api/request", post_request},
     {"POST", "/api/command", post_command},
@@ -336,24 +337,24 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"POST", "/api/network", post_network},
     {"POST", "/api/drawing", post_drawing},
     {"GET", "/api/training", get_training_form},
-    {"POST", "/api/plan", post_plan, Pace::waits_for_command},
-    {"POST", "/api/data", post_data, Pace::waits_for_command},
-    {"GET", "/api/jobs", get_jobs, Pace::waits_for_command},
-    {"GET", "/api/all-jobs", get_all_jobs, Pace::waits_for_command},
-    {"GET", "/api/job", get_job, Pace::waits_for_command},
-    {"GET", "/api/diary", get_diary, Pace::waits_for_command},
+    {"POST", "/api/plan", post_plan, Pace::slow},
+    {"POST", "/api/data", post_data, Pace::slow},
+    {"GET", "/api/jobs", get_jobs, Pace::slow},
+    {"GET", "/api/all-jobs", get_all_jobs, Pace::slow},
+    {"GET", "/api/job", get_job, Pace::slow},
+    {"GET", "/api/diary", get_diary, Pace::slow},
     {"GET", "/api/form", get_form},
-    {"GET", "/api/sweeps", get_sweeps},
-    {"GET", "/api/sweep", get_sweep},
-    {"GET", "/api/sweep-table", get_sweep_table, Pace::waits_for_command},
+    {"GET", "/api/sweeps", get_sweeps, Pace::slow},
+    {"GET", "/api/sweep", get_sweep, Pace::slow},
+    {"GET", "/api/sweep-table", get_sweep_table, Pace::slow},
     {"GET", "/api/sweep-report", get_sweep_report},
-    {"GET", "/api/profiles", get_profiles, Pace::waits_for_command},
-    {"GET", "/api/profile", get_profile, Pace::waits_for_command},
-    {"GET", "/api/profile-file", get_profile_file, Pace::waits_for_command},
-    {"GET", "/api/pools", get_pools, Pace::waits_for_command},
-    {"GET", "/api/clouds", get_clouds, Pace::waits_for_command},
-    {"POST", "/api/price", post_price, Pace::waits_for_command},
-    {"POST", "/api/open", post_open, Pace::waits_for_command},
+    {"GET", "/api/profiles", get_profiles, Pace::slow},
+    {"GET", "/api/profile", get_profile, Pace::slow},
+    {"GET", "/api/profile-file", get_profile_file, Pace::slow},
+    {"GET", "/api/pools", get_pools, Pace::slow},
+    {"GET", "/api/clouds", get_clouds, Pace::slow},
+    {"POST", "/api/price", post_price, Pace::slow},
+    {"POST", "/api/open", post_open, Pace::slow},
     {"GET", "/api/exported", get_exported},
 });
 
@@ -382,7 +383,7 @@ Answering find_answer(const Request& head, const Parts& parts) {
     if (method == route.method)
       return {.answer = [respond = route.answer,
                          parts](const Request& request) { return respond(request, parts); },
-              .is_slow = route.pace == Pace::waits_for_command};
+              .is_slow = route.pace == Pace::slow};
   }
   if (auto asset = method == "GET" ? asset_at(head.path) : std::nullopt) return always(*std::move(asset));
   if (is_known) return always({.status = 405, .body = R"({"error":"not with this method"})"});

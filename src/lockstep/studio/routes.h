@@ -19,8 +19,8 @@ struct Parts {
   Commands& commands;
 };
 
-/// Of a request that the gate let pass. It is slow if it waits for what a command of the program prints. What
-/// the parts refer to outlives the answer. Any thread.
+/// Of a request that the gate let pass. It is slow if it waits for what a command of the program prints, or
+/// for the folders of sweeps. What the parts refer to outlives the answer. Any thread.
 Answering find_answer(const Request& head, const Parts& parts);
 
 }  // namespace lockstep::studio

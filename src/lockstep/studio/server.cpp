@@ -47,6 +47,12 @@ constexpr const char* kPolicy =
 
 std::string text_of(beast::string_view text) { return {text.data(), text.size()}; }
 
+// Whether the other side sends what is no HTTP, and may still read an answer.
+bool is_no_http(const boost::system::error_code& code) {
+  return code.category() == make_error_code(http::error::bad_method).category() &&
+         code != http::error::end_of_stream && code != http::error::partial_message;
+}
+
 bool read_head(const http::request<http::string_body>& from, Request& request) {
   request.method = text_of(from.method_string());
   request.host = text_of(from[http::field::host]);
@@ -155,7 +161,7 @@ class Server::State {
         stream.expires_after(kReadLimit);
       }
       co_await end(connection, buffer);
-    } catch (const std::exception&) {  // the other side has gone, or sends what is no HTTP
+    } catch (const std::exception&) {  // the other side has gone
     }
   }
 
@@ -177,6 +183,7 @@ class Server::State {
                   .body = R"({"error":"the headers of the request are larger than the 64 KiB allowed"})"});
       co_return;
     }
+    if (is_no_http(code)) co_return refuse_no_http(question);
     if (code) throw boost::system::system_error(code);
     find_answer_to(parser.get(), question);
     if (question.answering.ignores_body || parser.is_done()) co_return;
@@ -190,9 +197,17 @@ class Server::State {
     if (code == http::error::body_limit)
       question.answering =
           always({.status = 413, .body = R"({"error":"the request is larger than the 8 MiB allowed"})"});
+    else if (is_no_http(code))
+      refuse_no_http(question);
     else if (code)
       throw boost::system::system_error(code);
     question.request.body = std::move(parser.get().body());
+  }
+
+  static void refuse_no_http(Question& question) {
+    question.answering =
+        always({.status = 400,
+                .body = R"({"error":"the request is no HTTP","hint":"the address begins with http://"})"});
   }
 
   void find_answer_to(const http::request<http::string_body>& message, Question& question) const {

@@ -147,6 +147,21 @@ TEST(Server, SaysThatHeadersAreTooLarge) {
   EXPECT_NE(read_until(many, "the 64 KiB allowed"), "");
 }
 
+TEST(Server, SaysThatARequestIsNoHttp) {
+  Server server("127.0.0.1", 0);
+  server.start([](const Request&) { return Answering{.answer = answer}; });
+  constexpr std::string_view kPost = "POST / HTTP/1.1\r\nHost: localhost\r\n";
+  for (const std::string& text :
+       {std::string("\x16\x03\x01\x02\x00\x01", 6), std::string("hello\r\n\r\n"),
+        std::string("GET / HTTP/9\r\n\r\n"), std::string(kPost) + "Content-Length: many\r\n\r\n",
+        std::string(kPost) + "Transfer-Encoding: chunked\r\n\r\nno number\r\n"}) {
+    const Descriptor stranger = connected(server.port());
+    send_text(stranger, text);
+    const std::string refusal = read_until(stranger, "the request is no HTTP");
+    EXPECT_TRUE(refusal.starts_with("HTTP/1.1 400 ")) << text << refusal;
+  }
+}
+
 TEST(Server, EndsWhileSlowRequestsWaitForAThread) {
   std::promise<void> command;
   const std::shared_future<void> end = command.get_future().share();

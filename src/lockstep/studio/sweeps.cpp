@@ -9,6 +9,7 @@
 #include "lockstep/studio/runs.h"
 #include "lockstep/sweep/importance.h"
 #include "lockstep/sweep/parallel_coordinates.h"
+#include "lockstep/sweep/search.h"
 
 namespace lockstep::studio {
 namespace {
@@ -54,6 +55,15 @@ Json json_of(const sweep::Parameter& parameter) {
   return json;
 }
 
+// What was trained is shown too of a sweep whose options do not go together.
+int64_t planned_trials(const sweep::SweepSpec& spec) {
+  try {
+    return sweep::Search(spec.space, spec.search()).count();
+  } catch (const Error&) {
+    return spec.options.count;
+  }
+}
+
 Json head_of(const sweep::Table& table) {
   std::map<std::string, int64_t> states;
   for (const sweep::Row& row : table.rows) ++states[state_of(row)];
@@ -63,7 +73,7 @@ Json head_of(const sweep::Table& table) {
             {"search", enum_names(options.search)[static_cast<size_t>(options.search)]},
             {"going_on", table.is_going_on},
             {"trials", table.rows.size()},
-            {"count", options.count},
+            {"count", planned_trials(table.spec)},
             {"states", states}};
   if (const sweep::Row* best = table.best())
     json["best"] = {{"trial", best->trial}, {"result", *best->value}};
@@ -72,53 +82,67 @@ Json head_of(const sweep::Table& table) {
 
 }  // namespace
 
+// With looking_.
 void Sweeps::look() {
   if (Clock::now() < next_look_) return;
   const auto began = Clock::now();
-  folders_.clear();
-  for (const fs::path& root : roots_) find_sweeps(fs::absolute(root).lexically_normal(), 0, folders_);
-  std::erase_if(known_, [&](const auto& one) { return !folders_.contains(one.first); });
+  std::map<std::string, fs::path> found;
+  for (const fs::path& root : roots_) find_sweeps(fs::absolute(root).lexically_normal(), 0, found);
+  std::erase_if(known_, [&](const auto& one) { return !found.contains(one.first); });
   next_look_ = Clock::now() + std::max<Clock::duration>(kLookInterval, (Clock::now() - began) * kShareOfTime);
+  const std::lock_guard lock(mutex_);
+  folders_ = std::move(found);
 }
 
+// With looking_.
 Json Sweeps::about(const std::string& id, const fs::path& folder) {
-  const sweep::SweepPaths paths{folder};
-  const bool is_going_on = sweep::is_worked_on(paths);
-  const std::string signature = time_of(paths.spec()) + time_of(paths.log()) + (is_going_on ? "+" : "-");
   Known& known = known_[id];
-  if (known.signature == signature) return known.about;
-  known.signature = signature;
-  known.about = {{"id", id},
-                 {"name", name_of(roots_, folder)},
-                 {"folder", folder.string()},
-                 {"changed", std::max(seconds_of(paths.spec()), seconds_of(paths.log()))}};
+  const sweep::SweepPaths paths{folder};
+  Known found{.about = {{"id", id},
+                        {"name", name_of(roots_, folder)},
+                        {"folder", folder.string()},
+                        {"changed", std::max(seconds_of(paths.spec()), seconds_of(paths.log()))}}};
   try {
-    known.about.update(head_of(sweep::read_table(paths)));
+    found.signature = time_of(paths.spec()) + time_of(paths.log()) + (sweep::is_worked_on(paths) ? "+" : "-");
+    if (known.signature == found.signature) return known.about;
+    found.about.update(head_of(sweep::read_table(paths)));
   } catch (const Error& error) {
-    known.about["error"] = error.message();
+    found.about["error"] = error.message();
   }
+  known = std::move(found);
   return known.about;
 }
 
 Json Sweeps::list() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard looking(looking_);
   look();
+  std::map<std::string, fs::path> folders;
+  {
+    const std::lock_guard lock(mutex_);
+    folders = folders_;
+  }
   Json all = Json::array();
-  for (const auto& [id, folder] : folders_) all.push_back(about(id, folder));
+  for (const auto& [id, folder] : folders) all.push_back(about(id, folder));
   return all;
 }
 
-sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
+std::optional<fs::path> Sweeps::find(const std::string& id) {
   const std::lock_guard lock(mutex_);
-  auto found = folders_.find(id);
-  if (found == folders_.end()) {
+  const auto found = folders_.find(id);
+  return found == folders_.end() ? std::nullopt : std::optional(found->second);
+}
+
+sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
+  auto folder = find(id);
+  if (!folder) {
+    const std::lock_guard looking(looking_);
     look();
-    found = folders_.find(id);
+    folder = find(id);
   }
-  if (found == folders_.end())
+  if (!folder)
     throw Error(ErrorCode::not_found, "there is no such sweep",
                 "it may have been removed; the list has all sweeps");
-  return {found->second};
+  return {*std::move(folder)};
 }
 
 Json about_sweep(const std::string& name, const sweep::SweepPaths& paths) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,14 @@
 
 namespace lockstep::studio {
 
-/// Looks at the disk when a page asks. Any thread.
+/// Looks at the disk when a page asks. Any thread. A slow folder holds list(), and paths_of() of an id that
+/// is not known yet.
 class Sweeps {
  public:
   explicit Sweeps(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
 
-  /// [{"id", "name", "folder", "metric", "search", "going_on", "trials", "count", "states": {"ended": 3},
-  /// "best", "changed"}], or "error" where a sweep cannot be read.
+  /// [{"id", "name", "folder", "metric", "search", "going_on", "trials", "count": planned, "states":
+  /// {"ended": 3}, "best", "changed"}], or "error" where a sweep cannot be read.
   Json list();
 
   /// Throws not_found for an unknown id.
@@ -29,17 +31,19 @@ class Sweeps {
  private:
   using Clock = std::chrono::steady_clock;
   struct Known {
-    std::string signature;  // of its files
-    Json about;
+    std::string signature{};  // of its files
+    Json about{};
   };
   void look();
   Json about(const std::string& id, const std::filesystem::path& folder);
+  std::optional<std::filesystem::path> find(const std::string& id);
 
   std::vector<std::filesystem::path> roots_;
-  std::mutex mutex_;
-  std::map<std::string, std::filesystem::path> folders_;
+  std::mutex looking_;  // of the next two, while folders and files are read; taken before mutex_
   std::map<std::string, Known> known_;
   Clock::time_point next_look_{};
+  std::mutex mutex_;  // of folders_; for short times
+  std::map<std::string, std::filesystem::path> folders_;
 };
 
 /// Everything of one sweep: what list() says of it, "maximize", "command", "options", "parameters" with their

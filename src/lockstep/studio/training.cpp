@@ -51,14 +51,15 @@ std::vector<std::string> training_options(const Json& options, const Setup& setu
 }
 
 // A new name says that the content is another one, so a run that uses the file can be repeated.
-std::string written_network(const Json& network, const std::string& name, const Setup& setup) {
+std::string network_word(const Json& network, const std::string& name, const Setup& setup, Files files) {
   if (network.is_string()) return network.get<std::string>();
   nn::read_graph(network);  // throws what is wrong with it
   const std::string text = network.dump(1) + "\n";
   const std::filesystem::path folder =
       std::filesystem::absolute(setup.roots.front()).lexically_normal() / "networks";
-  make_folders(folder);
   const auto path = folder / (file_name_of(name) + "-" + as_hex(hash_of(text)).substr(0, 8) + ".json");
+  if (files == Files::named) return path.string();
+  make_folders(folder);
   try {
     if (!std::filesystem::exists(path)) write_file_atomic(path, text);
   } catch (const Error&) {
@@ -83,9 +84,9 @@ Training read_training(const Json& body, const Setup& setup) {
   return training;
 }
 
-std::vector<std::string> train_words(const Training& training, const Setup& setup) {
+std::vector<std::string> train_words(const Training& training, const Setup& setup, Files files) {
   std::vector<std::string> words =
-      words_of(training, "train", written_network(training.network, training.name, setup));
+      words_of(training, "train", network_word(training.network, training.name, setup, files));
   const std::filesystem::path root = std::filesystem::absolute(setup.roots.front()).lexically_normal();
   words.push_back("--output=" + record::default_name(file_name_of(training.name), root).string());
   return words;
@@ -93,7 +94,7 @@ std::vector<std::string> train_words(const Training& training, const Setup& setu
 
 std::string plan_of(const Training& training, const Setup& setup, Commands& commands) {
   std::vector<std::string> words =
-      words_of(training, "plan", written_network(training.network, training.name, setup));
+      words_of(training, "plan", network_word(training.network, training.name, setup, Files::written));
   words.emplace_back("--json");
   return commands.output_of(words, kPlanLimit);
 }

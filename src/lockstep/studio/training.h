@@ -24,13 +24,15 @@ struct Training {
 };
 Training read_training(const Json& body, const Setup& setup);
 
-/// Writes a drawn network below the first root (networks/NAME-HASH.json), and gives the file; a name or file
-/// of a network stays as it is.
-std::string written_network(const Json& network, const std::string& name, const Setup& setup);
+/// What is done with the files that the words of a command name. A command that is only shown writes nothing.
+enum class Files { named, written };
 
-/// Writes a drawn network below the first root (networks/NAME-HASH.json; a name or file of a network stays as
-/// it is), and gives the words of lockstep train, with a new output folder.
-std::vector<std::string> train_words(const Training& training, const Setup& setup);
+/// The file of a drawn network below the first root (networks/NAME-HASH.json); a name or file of a network
+/// stays as it is. Throws what is wrong with the drawing.
+std::string network_word(const Json& network, const std::string& name, const Setup& setup, Files files);
+
+/// The words of lockstep train, with a new output folder.
+std::vector<std::string> train_words(const Training& training, const Setup& setup, Files files);
 
 /// --NAME=VALUE for each of {"NAME": "VALUE"}. Throws as read_training does.
 std::vector<std::string> training_options(const Json& options, const Setup& setup);

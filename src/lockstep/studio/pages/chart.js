@@ -213,7 +213,7 @@ export class Chart {
     const style = isLeft ? { right: `${this.canvas.clientWidth - x + 12}px` } : { left: `${x + 12}px` };
     const axis = this.attrs.axis || "step";
     return m(".tip", { style: { top: "8px", ...style } }, m("div", `${axisName[axis]} ${axisText[axis](place)}`),
-      m("table", { role: "presentation" }, rows.slice(0, 12).map(([line, point]) => m("tr", m("td", swatch(line.color)),
+      m("table", { role: "presentation" }, rows.slice(0, 12).map(([line, point]) => m("tr", m("td", swatch(line.color, line.dash)),
         m("td", m("bdi", line.label)), m("td.number", point.y === null ? "not finite" : this.text(point.y))))),
       rows.length > 12 ? m("div", `and ${rows.length - 12} more`) : null);
   }
@@ -232,9 +232,13 @@ export class Chart {
         ondblclick: () => { this.window = null; this.fetch(); },
       }, m("canvas"), this.tip(), lines.length === 0 && this.loaded
         ? m(".empty", this.error ? this.error.message : "Nothing logged yet") : null),
-      attrs.legend === false ? null : m("ul.legend", lines.map((line) => m("li", swatch(line.color), m("bdi", line.label),
+      attrs.legend === false ? null : m("ul.legend", lines.map((line) => m("li", swatch(line.color, line.dash), m("bdi", line.label),
         m("b", this.text(line.raw.y[line.raw.y.length - 1]))))));
   }
 }
 
-export function swatch(color) { return m("span.swatch", { style: { background: color } }); }
+// Of a curve with dashes, with its dashes.
+export function swatch(color, dash = []) {
+  if (dash.length === 0) return m("span.swatch", { style: { background: color } });
+  return m("svg.swatch", { "aria-hidden": "true" }, m("line", { x1: 0, x2: "100%", y1: "50%", y2: "50%", stroke: color, "stroke-width": 3, "stroke-dasharray": dash.join(" ") }));
+}

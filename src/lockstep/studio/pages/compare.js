@@ -1,7 +1,7 @@
 // Several runs in the same charts, and what is different about them.
 import { Failure, get, post, refreshRuns, runs, throttled } from "./api.js";
-import { Chart, axisName, colorOf, swatch } from "./chart.js";
-import { count, duration, figure, listOf, percent } from "./format.js";
+import { Chart, axisName, colorOf, dashOf, swatch } from "./chart.js";
+import { count, duration, figure, listOf, percent, textOf } from "./format.js";
 import { Output } from "./output.js";
 import { Problem, State, openDialog, startCommand } from "./parts.js";
 
@@ -112,7 +112,7 @@ export class ComparePage {
     const others = this.differences();
     return m(".table-box", { tabindex: 0, role: "region", "aria-label": "Runs side by side" }, m("table.side",
       m("thead", m("tr", m("th", { scope: "col" }, "Run"), this.ids.map((id, number) => m("th", { scope: "col", key: id },
-        m(".run-head", swatch(colorOf(number)), m("a", { href: `#!/run/${id}`, title: this.name(id) }, m("bdi", this.name(id))),
+        m(".run-head", swatch(colorOf(number), dashOf(number)), m("a", { href: `#!/run/${id}`, title: this.name(id) }, m("bdi", this.name(id))),
           this.ids.length > 1 ? m("button.remove", { type: "button", "aria-label": `Leave out ${this.name(id)}`, onclick: () => this.drop(id) }, "×") : null))))),
       m("tbody", shown.map(([name, cell]) => this.row(name, (about) => cell(about))),
         others.length > 0 ? m("tr", m("th.part", { scope: "colgroup", colspan: this.ids.length + 1 }, "What is different in their plans")) : null,
@@ -125,7 +125,7 @@ export class ComparePage {
 
   differences() {
     if (this.ids.length < 2 || !this.ids.every((id) => this.about.has(id))) return [];
-    const maps = this.ids.map((id) => new Map(listOf(this.about.get(id).plan?.lines).filter(Array.isArray).map((line) => [line[0], line[1]])));
+    const maps = this.ids.map((id) => new Map(listOf(this.about.get(id).plan?.lines).filter(Array.isArray).map((line) => [textOf(line[0]), textOf(line[1])])));
     const names = [...new Set(maps.flatMap((map) => [...map.keys()]))];
     return names.map((name) => [name, maps.map((map) => map.get(name) ?? "")]).filter(([, values]) => new Set(values).size > 1);
   }

@@ -14,6 +14,7 @@ import { keepWeights, originOf, storedWeights } from "./transfer.js";
 
 const m = window.m;
 const storeKey = "lockstep-drawing";
+const leastZoom = 0.02; // at which hundreds of layers are in view
 
 // What has been drawn stays when other pages are shown, and when the page is loaded again.
 function stored() {
@@ -145,7 +146,13 @@ export class DesignerPage {
   select(names) { this.selected = new Set(names); this.selectedEdge = null; }
   toggle(name) { if (!this.selected.delete(name)) this.selected.add(name); this.selectedEdge = null; }
   selectEdge(key) { this.selected.clear(); this.selectedEdge = key; }
-  focused(names) { if (!names.every((name) => this.selected.has(name)) && !this.connecting) this.select(names); m.redraw(); }
+  // place: of the box, which is moved into view; null where a pointer is on it
+  focused(names, place) {
+    if (!names.every((name) => this.selected.has(name)) && !this.connecting) this.select(names);
+    if (place) this.reveal(place);
+    m.redraw();
+  }
+
   selectGroup(group) { this.select(groupsOf(this.graph.layers).get(group).map((layer) => layer.name)); }
 
   fold(group, isFolded) {
@@ -221,17 +228,18 @@ export class DesignerPage {
 
   arrange() { this.graph.change(() => place(this.graph), this.graph.word); }
 
-  // All layers, or the first ones if they would be too small to read.
-  fit(least = 0.15) {
+  // All layers, or the first ones if their zoom would be less than the least.
+  fit(least = leastZoom) {
     if (!this.sheet) return;
     const { boxes } = picture(this.graph);
     const xs = [0, ...boxes.map((one) => one.x)];
     const ys = [0, ...boxes.map((one) => one.y)];
     const [left, right, top, bottom] = [Math.min(...xs) - box.width / 2 - 20, Math.max(...xs) + box.width / 2 + 20, Math.min(...ys) - 44, Math.max(...ys) + 56];
     const { clientWidth: width, clientHeight: height } = this.sheet;
-    const zoom = Math.min(1, Math.max(least, Math.min(width / (right - left), height / (bottom - top))));
+    const edge = 10; // pixels
+    const zoom = Math.min(1, Math.max(least, Math.min(width / (right - left), (height - 2 * edge) / (bottom - top))));
     const middle = (right - left) * zoom > width ? 0 : (left + right) / 2;
-    this.window = { zoom, x: width / 2 - middle * zoom, y: 10 - top * zoom };
+    this.window = { zoom, x: width / 2 - middle * zoom, y: edge - top * zoom };
     this.fitted = JSON.stringify(this.window);
     m.redraw();
   }
@@ -240,7 +248,7 @@ export class DesignerPage {
 
   zoom(factor, x = this.sheet.clientWidth / 2, y = this.sheet.clientHeight / 2) {
     const view = this.window;
-    const zoom = Math.min(2.5, Math.max(0.1, view.zoom * factor));
+    const zoom = Math.min(2.5, Math.max(leastZoom, view.zoom * factor));
     const real = zoom / view.zoom;
     this.window = { zoom, x: x - (x - view.x) * real, y: y - (y - view.y) * real };
   }

@@ -80,8 +80,10 @@ export class Sheet {
     } else if (key) {
       if (event.shiftKey) names.forEach((name) => designer.toggle(name));
       else if (!names.every((name) => designer.selected.has(name))) designer.select(names);
+      this.isPressed = true; // what is below the pointer stays there
       if (names.every((name) => designer.selected.has(name))) node.focus(); // which selects it
       else this.dom.focus();
+      this.isPressed = false;
       this.drag = key === "input" ? null : { kind: "move", last: start, moved: false };
     } else if (event.target.closest("[data-edge]")) {
       designer.selectEdge(event.target.closest("[data-edge]").dataset.edge);
@@ -163,7 +165,7 @@ export class Sheet {
     return m("g", {
       key: `:${key}`, "data-layer": key, tabindex: 0, role: "button", "aria-label": said, "aria-pressed": String(isSelected),
       class: `node ${extra} ${isSelected ? "selected" : ""} ${problem ? "bad" : ""} ${connecting === last ? "from" : ""}`,
-      transform: `translate(${place.x},${place.y})`, onfocus: () => this.designer.focused(names),
+      transform: `translate(${place.x},${place.y})`, onfocus: () => this.designer.focused(names, this.isPressed ? null : place),
     }, m("rect.box", { x: -half.x, y: -half.y, width: box.width, height: box.height, rx: 9 }),
     m("rect.strip", { x: -half.x, y: -half.y + 9, width: 4, height: box.height - 18, rx: 2 }),
     m("text.title", { x: -half.x + 15, y: detail ? -4 : 4 }, short(title)), detail ? m("text.detail", { x: -half.x + 15, y: 13 }, short(detail)) : null,

@@ -8,6 +8,9 @@ export function count(value) { return isNumber(value) ? grouped.format(Math.roun
 // What should be a list; logs of other programs may have anything there.
 export function listOf(value) { return Array.isArray(value) ? value : []; }
 
+// As a text, so that it is never taken for an element of the page.
+export function textOf(value) { return typeof value === "object" && value !== null ? JSON.stringify(value) : value; }
+
 // With the digits that the reports have: where two are equally near, as for 38.125, toFixed takes the greater one, and
 // they have the even one.
 export function percent(value) {

@@ -1,6 +1,6 @@
 // What several pages are made of.
 import { post, program } from "./api.js";
-import { commandLine } from "./format.js";
+import { commandLine, textOf } from "./format.js";
 
 const m = window.m;
 
@@ -21,7 +21,7 @@ export const State = {
 
 export const Problem = {
   view: ({ attrs: { error } }) =>
-    m(".problem", { role: "alert" }, m("strong", error.message), error.hint ? m("p", error.hint) : null),
+    m(".problem", { role: "alert" }, m("strong", textOf(error.message)), error.hint ? m("p", textOf(error.hint)) : null),
 };
 
 // In place of a page that has nothing else to show.
@@ -56,7 +56,7 @@ export const Facts = {
   view: ({ attrs }) => {
     const rows = attrs.rows.filter(([, value]) => value !== "" && value !== undefined && value !== null);
     return rows.length === 0 ? null : m("dl.facts", rows.map(([name, value, note]) => [
-      m("dt", name), m("dd", m("bdi", value), note ? m("small", note) : null),
+      m("dt", textOf(name)), m("dd", m("bdi", textOf(value)), note ? m("small", textOf(note)) : null),
     ]));
   },
 };

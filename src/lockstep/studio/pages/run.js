@@ -2,7 +2,7 @@
 import { Failure, get, listen, post, program, refreshRuns, runs, throttled } from "./api.js";
 import { Chart, colorOf, swatch } from "./chart.js";
 import { Export } from "./exporting.js";
-import { bytes, count, duration, figure, lastPart, listOf, moment, percent } from "./format.js";
+import { bytes, count, duration, figure, lastPart, listOf, moment, percent, textOf } from "./format.js";
 import { Command, Facts, Problem, ProblemPage, Progress, State, Tile, openDialog, startCommand } from "./parts.js";
 import { LayerView } from "./layer.js";
 import { Output } from "./output.js";
@@ -26,7 +26,7 @@ function messageText(message) {
     case "request": return `Request ${message.request}: ${message.answer}`;
     case "end": return `End: ${message.reason}, after ${duration(message.seconds)} of training`;
     case "failed": return message.error;
-    case "skipped": return `${(message.files || []).length} files left out`;
+    case "skipped": return `${count(listOf(message.files).length)} files left out`;
     default: return message.text || message.kind;
   }
 }
@@ -164,7 +164,9 @@ export class RunPage {
   }
 
   charts() {
-    const others = this.about.curves.filter((name) => !shownCurves.has(name));
+    const { curves, complete, state } = this.about;
+    if (curves.length === 0) return m(".card.empty.gap", !complete ? "Reading the log…" : state === "running" ? "Nothing logged yet. The curves appear here by themselves." : "The run has logged no curves.");
+    const others = curves.filter((name) => !shownCurves.has(name));
     return m(".grid", [
       this.chart("Loss", [["step.loss", "training"], ["validation.loss", "held out"], ["average.score", "replicas"]]),
       this.chart("Accuracy", [["step.accuracy", "training"], ["validation.accuracy", "held out"]], { percent: true }),
@@ -190,7 +192,7 @@ export class RunPage {
     const list = (this.about.messages || []).slice().reverse();
     return m("section.card", m("h2", "Messages"), list.length === 0 ? m("p.empty", "None")
       : m("ul.messages", { tabindex: 0, "aria-label": "Messages, the newest first" }, list.map((message) => m("li", { class: messageClass(message) },
-        m("time", { title: moment(message.time) }, moment(message.time).slice(11)), m("bdi", messageText(message))))));
+        m("time", { title: moment(message.time) }, moment(message.time).slice(11)), m("bdi", textOf(messageText(message)))))));
   }
 
   facts() {
@@ -227,7 +229,7 @@ export class RunPage {
       m(".spaced"), this.tiles(),
       this.showsReport && this.about.has_report ? m("iframe.report", { src: `/api/report?id=${this.id}`, title: "Report", sandbox: "" }) : null,
       m("div", this.showsWeights ? [m(Weights, { saved: this.savedStep(), id: this.id })] : []),
-      m("div", this.showsLayer ? [m(LayerView, { key: this.id, saved: this.savedStep(), id: this.id, data: run.data, classes: this.about.plan?.classes })] : []),
+      m("div", this.showsLayer ? [m(LayerView, { key: this.id, saved: this.savedStep(), id: this.id, data: run.data, classes: listOf(this.about.plan?.classes).map(textOf) })] : []),
       this.charts(),
       m(".grid", this.breakdown(), m(WorkersOfStep, { about: this.about }), m(UseOfMachine, { about: this.about }), this.messages(), this.facts()));
   }

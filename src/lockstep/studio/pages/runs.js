@@ -145,7 +145,7 @@ export class RunsPage {
   onArrow(event) {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") { event.redraw = false; return; }
     const links = [...this.dom.querySelectorAll("tbody a")];
-    const at = links.indexOf(document.activeElement);
+    const at = links.indexOf(document.activeElement.closest("tr")?.querySelector("a"));
     const next = links[at + (event.key === "ArrowDown" ? 1 : -1)];
     if (next) { event.preventDefault(); next.focus(); }
   }
@@ -155,8 +155,8 @@ export class RunsPage {
     const part = list.slice(first, first + this.visible);
     const below = list.length - first - part.length;
     const gap = (key, rows) => (rows > 0 ? m("tr", { key, "aria-hidden": "true" },
-      m("td", { colspan: columns.length + 1, style: { height: `${rows * rowHeight}px`, padding: 0 } })) : null);
-    return m(".table-box", m("table.runs", { "aria-rowcount": list.length + 1, onkeydown: (event) => this.onArrow(event) },
+      m("td", { style: { height: `${rows * rowHeight}px`, padding: 0, border: 0 } })) : null); // of one cell: narrow windows have fewer columns
+    return m(".table-box.whole", m("table.runs", { "aria-rowcount": list.length + 1, onkeydown: (event) => this.onArrow(event) },
       m("caption.out-of-sight", "Runs"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Compare")), columns.map((column) => this.heading(column)))),
       m("tbody", [gap("above", first), ...part.map((run, at) => this.row(run, first + at)), gap("below", below)].filter(Boolean))));

@@ -159,7 +159,7 @@ export class SweepPage extends Polled {
     this.columnChips(), m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
         about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
-      m("tbody", part.map((row) => this.row(row))))),
+      m("tbody", part.map((row) => this.row(row)))), shown.length === 0 ? m("p.empty", about.rows.length === 0 ? "No trial has begun" : "No trial fits the states and the filter above") : null),
     part.length < shown.length ? m(".spaced", m("button", { type: "button", onclick: () => { this.showsAll = true; } }, `Show all ${count(shown.length)} trials`)) : null];
   }
 
@@ -186,6 +186,6 @@ export class SweepPage extends Polled {
     about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis to see only the trials that go through that part."),
       m(Parallel, { ...about.parallel, brushes: this.brushes, lit: this.lit, light: this.light, isShown: (trial) => numbers.has(trial) })) : null,
     m(".spaced"), this.curves(shown), this.importance(),
-    m("section.card", m("h2", "Command of each trial"), m(Command, { words: ["lockstep", ...about.command] })));
+    m("section.card", m("h2", "Command of each trial"), m(Command, { words: about.command[0] === "train" ? ["lockstep", ...about.command] : about.command })));
   }
 }

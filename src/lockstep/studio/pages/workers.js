@@ -1,16 +1,19 @@
 // Which worker of a run computed which shards in the newest step, and so who waited for whom; and what the run's
 // process uses of its machine.
-import { bytes, count, duration, figure } from "./format.js";
+import { bytes, count, duration, figure, listOf } from "./format.js";
 import { Facts } from "./parts.js";
 
 const m = window.m;
+
+const mostWorkers = 100_000; // logs of other programs may have any number
+const isIndex = (value) => Number.isInteger(value) && value >= 0 && value < mostWorkers;
 
 // A row for each worker: {given, computed, from: shards of other workers by their owner}.
 export function workersOf(owners, shardWorkers) {
   const rows = [];
   const row = (worker) => (rows[worker] ||= { worker, given: 0, computed: 0, from: new Map() });
   owners.forEach((owner, shard) => {
-    const worker = shardWorkers[shard] ?? owner;
+    const worker = isIndex(shardWorkers[shard]) ? shardWorkers[shard] : owner;
     row(owner).given += 1;
     row(worker).computed += 1;
     if (worker !== owner) row(worker).from.set(owner, (row(worker).from.get(owner) || 0) + 1);
@@ -33,7 +36,8 @@ function sentence(rows) {
 export const WorkersOfStep = {
   view: ({ attrs: { about } }) => {
     const { shards, newest } = about;
-    const rows = shards?.owners && newest?.shard_workers ? workersOf(shards.owners, newest.shard_workers) : [];
+    const owners = listOf(shards?.owners);
+    const rows = newest?.shard_workers && owners.every(isIndex) ? workersOf(owners, listOf(newest?.shard_workers)) : [];
     if (rows.length < 2) return null;
     const most = Math.max(...rows.map((row) => row.computed), 1);
     return m("section.card", m("h2", `Workers in step ${count(newest.step)}`), m("p.soft", sentence(rows)),
