@@ -173,6 +173,8 @@ TEST(PlanText, LinesAreBrokenBetweenWords) {
   EXPECT_EQ(plan_text(lines, 40),
             "data    9,000 images  image folder\nshards  8\n          for 123,090 learnables and\n          "
             "mini-batches of 128\n");
+  EXPECT_EQ(plan_text({{"network", "réseau", "a file"}, {"shards", "8", "by default"}}, 0),
+            "network  réseau  a file\nshards   8       by default\n");
 }
 
 TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
