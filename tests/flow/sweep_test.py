@@ -146,7 +146,9 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                 ([*SEARCH, "--param", "workers=1,2"], "the sweep sets --workers for each trial")):
             self.assertIn(message, runs.run(*self.words(output, search, 1), status=2))
             self.assertFalse(output.exists())
-        self.assertIn("is not the folder of a sweep", runs.run("sweep", "show", output, status=1))
+        refused = runs.run("sweep", "show", output, status=1)
+        self.assertIn("is not the folder of a sweep", refused)
+        self.assertIn("sweeps/sweep-001", refused)
 
     def test_any_program(self):
         """Parameters as words; the result from a line of its output. What fails is a result too; a trial can be

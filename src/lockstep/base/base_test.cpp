@@ -293,8 +293,12 @@ TEST(File, LinksAndDevicesStayWhatTheyAre) {
   EXPECT_TRUE(std::filesystem::is_symlink(link));
   EXPECT_TRUE(std::filesystem::is_symlink(device));
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-  EXPECT_NE(error_of([&] { write_file_atomic(folder.path(), "x"); }).find("Is a directory"),
-            std::string::npos);
+  EXPECT_TRUE(error_of([&] {
+                write_file_atomic(folder.path(), "x");
+              }).ends_with(": Is a directory\n  hint: it is a folder; name a file"));
+  EXPECT_TRUE(error_of([&] {
+                read_file(folder.path() / "file/part");
+              }).ends_with(": Not a directory\n  hint: the path, or a part of it, is a file; name a folder"));
 }
 
 TEST(File, APipeInAFolderIsNotWaitedFor) {

@@ -68,7 +68,11 @@ Error translated(int errno_value, std::string message) {
     case ENOSPC:
     case EDQUOT:
       return {ErrorCode::io, std::move(message),
-              "free some space, or name another --output; what was saved before is intact"};
+              "free some space, or write to another disk; what was saved before is intact"};
+    case ENOTDIR:
+      return {ErrorCode::io, std::move(message), "the path, or a part of it, is a file; name a folder"};
+    case EISDIR:
+      return {ErrorCode::io, std::move(message), "it is a folder; name a file"};
     case EROFS:
       return {ErrorCode::io, std::move(message), "the file system is read-only; name a folder elsewhere"};
     case EMFILE:

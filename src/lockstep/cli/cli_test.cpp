@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <pty.h>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "lockstep/cli/plan.h"
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
+#include "lockstep/cli/status_line.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/device/failure.h"
@@ -170,6 +173,8 @@ TEST(PlanText, LinesAreBrokenBetweenWords) {
   EXPECT_EQ(plan_text(lines, 40),
             "data    9,000 images  image folder\nshards  8\n          for 123,090 learnables and\n          "
             "mini-batches of 128\n");
+  EXPECT_EQ(plan_text({{"network", "réseau", "a file"}, {"shards", "8", "by default"}}, 0),
+            "network  réseau  a file\nshards   8       by default\n");
 }
 
 TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
@@ -272,19 +277,13 @@ TEST(WeightsDifference, ComparesWithoutNamesInTheOrderOfTheTensors) {
   EXPECT_FALSE(are_equal_without_names({{"v", a}}, {{"x", at::zeros({3, 2})}}));
 }
 
-// On a terminal: what stays on it when the line is gone.
-std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
+// On a terminal: all that was written to it.
+std::string shown_on_terminal(const std::function<void(Console&)>& work) {
   int master = -1, slave = -1;
   EXPECT_EQ(::openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
   std::FILE* const terminal = ::fdopen(slave, "w");
-  {
-    Console console(stdout, terminal, 80);
-    ProgressLine line(console, "images", all);
-    for (const int64_t count : counts) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-      line.add(count);
-    }
-  }
+  Console console(stdout, terminal, 80);
+  work(console);
   std::fflush(terminal);
   std::string text;
   std::array<char, 1000> part{};
@@ -296,17 +295,40 @@ std::string shown_on_terminal(const std::vector<int64_t>& counts, int64_t all) {
   return text;
 }
 
+std::string shown_of_counts(const std::vector<int64_t>& counts, int64_t all) {
+  return shown_on_terminal([&](Console& console) {
+    ProgressLine line(console, "images", all);
+    for (const int64_t count : counts) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      line.add(count);
+    }
+  });
+}
+
+TEST(StatusLine, GoesAwayAndSaysTheTimeLeftOnceSomethingIsDone) {
+  ::setenv("TERM", "xterm", 1);
+  EXPECT_THAT(shown_on_terminal([](Console& console) {
+                StatusLine line(console);
+                line.show([]() -> std::string { throw std::logic_error("asked for too soon"); });
+                std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+                line.show([&] { return "none" + line.time_left(0, 5); });
+                std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                line.show([&] { return "some" + line.time_left(1, 5) + line.time_left(6, 0); });
+              }),
+              testing::ContainsRegex("^\rnone\x1b.K\rsome, [0-9.]+ s left\x1b.K\r\x1b.K$"));
+}
+
 TEST(ProgressLine, SaysHowFarAndGoesAway) {
   ::setenv("TERM", "xterm", 1);
-  EXPECT_THAT(shown_on_terminal({500, 300}, 2000),
+  EXPECT_THAT(shown_of_counts({500, 300}, 2000),
               testing::ContainsRegex("^\r500 of 2,000 images, [0-9.]+ s left\x1b.K\r800 of 2,000 images, "
                                      "[0-9.]+ s left\x1b.K\r\x1b.K$"));
-  EXPECT_EQ(shown_on_terminal({2000}, 2000), "");
+  EXPECT_EQ(shown_of_counts({2000}, 2000), "");
 }
 
 TEST(ProgressLine, ADumbTerminalIsNotRedrawn) {
   ::setenv("TERM", "dumb", 1);
-  EXPECT_EQ(shown_on_terminal({500, 300}, 2000).find_first_of("\r\x1b"), std::string::npos);
+  EXPECT_EQ(shown_of_counts({500, 300}, 2000).find_first_of("\r\x1b"), std::string::npos);
 }
 
 }  // namespace

@@ -6,10 +6,11 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
-#include "lockstep/launch/stop_signals.h"
+#include "lockstep/cli/status_line.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/copy.h"
+#include "lockstep/launch/stop_signals.h"
 #include "lockstep/record/run_folder.h"
 
 namespace lockstep::cli {
@@ -23,42 +24,11 @@ struct CopyChoice {
   };
 };
 
-using Clock = std::chrono::steady_clock;
-
-// On a terminal, one line that is overwritten; elsewhere, a line from time to time.
-class ProgressLine {
- public:
-  explicit ProgressLine(Console& console) : console_(console), redraws_(console.note_can_redraw()) {}
-  ~ProgressLine() {
-    if (redraws_ && shown_) console_.note("\n");
-  }
-
-  void show(const io::CopyProgress& progress) {
-    const bool last = progress.files == progress.all_files;
-    const double pause = redraws_ ? 0.2 : 10;
-    if (shown_ ? !(last && redraws_) && seconds_since(last_) < pause : seconds_since(start_) < pause) return;
-    last_ = Clock::now();
-    shown_ = true;
-    const std::string text = with_commas(progress.files) + " of " + with_commas(progress.all_files) +
-                             " files, " + as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) +
-                             time_left(progress);
-    console_.note(redraws_ ? "\r" + text + "\033[K" : text + "\n");
-  }
-
- private:
-  std::string time_left(const io::CopyProgress& progress) const {
-    if (progress.bytes == 0 || progress.files == progress.all_files) return "";
-    const double left = seconds_since(start_) * static_cast<double>(progress.all_bytes - progress.bytes) /
-                        static_cast<double>(progress.bytes);
-    return ", " + as_duration(left) + " left";
-  }
-
-  Console& console_;
-  const bool redraws_;
-  bool shown_ = false;
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point last_;
-};
+std::string copied_text(const io::CopyProgress& progress, const StatusLine& line) {
+  return with_commas(progress.files) + " of " + with_commas(progress.all_files) + " files, " +
+         as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) +
+         line.time_left(progress.bytes, progress.all_bytes - progress.bytes);
+}
 
 std::string summary(const io::CopyProgress& progress, const std::string& name, double seconds) {
   std::string text = with_commas(progress.all_files) + (progress.all_files == 1 ? " file, " : " files, ") +
@@ -89,7 +59,7 @@ void refuse_run_folder(const std::string& from, const std::string& to) {
 std::vector<FieldInfo> copy_fields() { return fields_of<CopyChoice>(); }
 
 int run_copy(const Call& call, Console& console) {
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   launch::StopSignals signals("stopping; press Ctrl-C again to kill");
   refuse_run_folder(call.words[0], call.words[1]);
   const auto from = io::open_store(call.words[0]);
@@ -97,12 +67,14 @@ int run_copy(const Call& call, Console& console) {
   try {
     io::CopyProgress done;
     {
-      ProgressLine line(console);
+      StatusLine line(console);
       done = io::copy_files(*from, *to,
                             {.verify = settings_of<CopyChoice>(call).verify,
                              .without = kDecodedFolder,
                              .stop = signals.token(),
-                             .progress = [&](const io::CopyProgress& progress) { line.show(progress); }});
+                             .progress = [&](const io::CopyProgress& progress) {
+                               line.show([&] { return copied_text(progress, line); });
+                             }});
     }
     console.print(summary(done, to->name(), seconds_since(start)));
     return 0;

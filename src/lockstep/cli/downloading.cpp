@@ -1,12 +1,13 @@
 #include "lockstep/cli/downloading.h"
 
-#include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/status_line.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/nn/trained_weights.h"
 #include "lockstep/train/options/pretrained.h"
@@ -23,39 +24,24 @@ bool is_agreed(Console& console, const std::string& question) {
   return answer.empty() || lower(answer) == "y" || lower(answer) == "yes";
 }
 
+/// "12.0 MB of 44.7 MB, 20 s left"
+std::string received_text(const download::Progress& progress, int64_t received, const StatusLine& line) {
+  if (progress.all_bytes == 0) return as_bytes(progress.bytes);
+  return as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) +
+         line.time_left(received, progress.all_bytes - progress.bytes);
+}
+
 }  // namespace
-
-DownloadLine::DownloadLine(Console& console) : console_(console), redraws_(console.note_can_redraw()) {}
-
-DownloadLine::~DownloadLine() {
-  if (redraws_ && shown_) console_.note("\r\033[K");
-}
-
-void DownloadLine::show(const download::Progress& progress) {
-  if (first_bytes_ < 0) first_bytes_ = progress.bytes;
-  const double pause = !redraws_ ? 10 : shown_ ? 0.2 : 1;
-  if (seconds_since(last_) < pause) return;
-  last_ = Clock::now();
-  shown_ = true;
-  std::string text = as_bytes(progress.bytes);
-  if (progress.all_bytes > 0) {
-    text += " of " + as_bytes(progress.all_bytes);
-    const auto received = static_cast<double>(progress.bytes - first_bytes_);
-    if (received > 0)
-      text += ", " +
-              as_duration(seconds_since(start_) * static_cast<double>(progress.all_bytes - progress.bytes) /
-                          received) +
-              " left";
-  }
-  console_.note(redraws_ ? "\r" + text + "\033[K" : text + "\n");
-}
 
 int run_download(Console& console, const std::function<void(const download::Options&)>& work) {
   launch::StopSignals signals("stopping; press Ctrl-C again to kill");
   try {
-    DownloadLine line(console);
-    work({.stop = signals.token(),
-          .progress = [&](const download::Progress& progress) { line.show(progress); }});
+    StatusLine line(console);
+    int64_t first_bytes = -1;  // of an earlier download that this one continues
+    work({.stop = signals.token(), .progress = [&](const download::Progress& progress) {
+            if (first_bytes < 0) first_bytes = progress.bytes;
+            line.show([&] { return received_text(progress, progress.bytes - first_bytes, line); });
+          }});
     return 0;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled || signals.signal() == 0) throw;

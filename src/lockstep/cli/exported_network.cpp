@@ -159,9 +159,9 @@ onnx::TrainedNetwork open_exported(const Call& call, Console& console, NeedsWeig
   if (!network) {
     std::error_code none;
     if (!std::filesystem::exists(name, none))
-      throw Error(
-          ErrorCode::not_found, quote(name) + " is neither a run folder nor a network",
-          "name the --output folder of lockstep train, FILE.json, or a network of lockstep network list");
+      throw Error(ErrorCode::not_found, quote(name) + " is neither a run folder nor a network",
+                  "lockstep network list lists the networks, lockstep runs the runs in a folder; the name of "
+                  "a network's file ends in .json");
     if (needs == NeedsWeights::no && std::filesystem::is_directory(name))
       return trained(train::untrained_model_of_run(name));
     return trained(open_model(call, console));

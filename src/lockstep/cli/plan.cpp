@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/downloading.h"
 #include "lockstep/cli/forecast_text.h"
@@ -23,10 +24,11 @@ constexpr int kNarrowest = 60;  // narrowest terminal for which lines are broken
 }  // namespace
 
 std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
+  const auto columns = [](const std::string& text) { return static_cast<size_t>(width_of(text)); };
   size_t names = 0, values = 0;
   for (const train::PlanLine& line : lines) {
-    names = std::max(names, line.name.size());
-    if (line.value.size() <= kWidestValue) values = std::max(values, line.value.size());
+    names = std::max(names, columns(line.name));
+    if (columns(line.value) <= kWidestValue) values = std::max(values, columns(line.value));
   }
   const size_t value_at = names + 2;
   const auto from = [&](size_t column, const std::string& text) {
@@ -34,13 +36,13 @@ std::string plan_text(const std::vector<train::PlanLine>& lines, size_t width) {
   };
   std::string text;
   for (const train::PlanLine& line : lines) {
-    text += line.name + std::string(value_at - line.name.size(), ' ') + from(value_at, line.value);
-    const size_t reason_at = value_at + std::max(values, line.value.size()) + 2;
+    text += line.name + std::string(value_at - columns(line.name), ' ') + from(value_at, line.value);
+    const size_t reason_at = value_at + std::max(values, columns(line.value)) + 2;
     if (line.reason.empty()) {
       text += '\n';
-    } else if (width == 0 || reason_at + std::min(kNarrowestReason, line.reason.size()) <= width) {
+    } else if (width == 0 || reason_at + std::min(kNarrowestReason, columns(line.reason)) <= width) {
       text +=
-          std::string(reason_at - value_at - line.value.size(), ' ') + from(reason_at, line.reason) + "\n";
+          std::string(reason_at - value_at - columns(line.value), ' ') + from(reason_at, line.reason) + "\n";
     } else {
       text += "\n" + std::string(value_at + 2, ' ') + from(value_at + 2, line.reason) + "\n";
     }

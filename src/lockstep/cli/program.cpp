@@ -47,9 +47,17 @@ bool starts_with_verb(const std::vector<std::string>& arguments, const std::vect
               found.empty() ? lists : "did you mean " + found + "?");
 }
 
+// A word without "--" before it is the file of a search, or was to be a command: "sweep shwo".
+bool begins_with_unknown_word(const Verb& verb, const std::vector<std::string>& arguments) {
+  return verb.searches && arguments.size() > 1 && !arguments[1].starts_with("-") &&
+         !arguments[1].ends_with(".json");
+}
+
 const Verb& find_verb(const std::vector<std::string>& arguments) {
   for (const Verb& verb : builtin_verbs()) {
-    if (starts_with_verb(arguments, split(verb.name, ' '))) return verb;
+    if (!starts_with_verb(arguments, split(verb.name, ' '))) continue;
+    if (begins_with_unknown_word(verb, arguments)) break;
+    return verb;
   }
   unknown_verb(arguments);
 }

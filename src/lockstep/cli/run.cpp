@@ -49,11 +49,11 @@ RanksEnd run_here(RankProgram program, const std::string& run_folder, Console& c
 }
 
 HostProgram on_hosts(const RunSettings& settings, RankProgram program) {
-  HostProgram asked{
-      .hosts = with_context([&] { return "while reading " + quote(settings.hosts); },
-                            [&] { return read_hosts(read_file(settings.hosts, kMostHostsBytes)); }),
-      .ranks = settings.ranks,
-      .lockstep = settings.program.empty() ? lockstep_program().string() : settings.program};
+  const std::string hosts = read_file(settings.hosts, kMostHostsBytes);
+  HostProgram asked{.hosts = with_context([&] { return "while reading " + quote(settings.hosts); },
+                                          [&] { return read_hosts(hosts); }),
+                    .ranks = settings.ranks,
+                    .lockstep = settings.program.empty() ? lockstep_program().string() : settings.program};
   program.environment = passed_variables(settings.pass);
   if (program.words.front() == "lockstep") program.words.front() = asked.lockstep;
   asked.program = std::move(program);

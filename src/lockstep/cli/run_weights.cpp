@@ -26,7 +26,8 @@ std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
   const record::RunPaths paths{path};
   if (!std::filesystem::exists(paths.events())) {
     throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
-                "name a run's --output folder, or a file of weights, safetensors or of torch.save");
+                "name the folder of a run (lockstep runs lists runs), or a file of weights, safetensors or "
+                "of torch.save");
   }
   const bool has_ended = std::filesystem::exists(paths.weights());
   const auto checkpoint = has_ended ? newer_than_end(path) : train::last_checkpoint(path);

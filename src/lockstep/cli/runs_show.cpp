@@ -162,13 +162,16 @@ std::string command_line(const Event& environment) {
 
 Rows environment_rows(const Event& event) {
   Rows rows;
-  const auto count = [&](const char* key) {
+  const auto whole = [&](const char* key) -> int64_t {
     const double value = record::number(event, key, 0);
-    return value >= 1 && value < 1e15 ? with_commas(static_cast<int64_t>(value)) : std::string();
+    return value >= 1 && value < 1e15 ? static_cast<int64_t>(value) : 0;
+  };
+  const auto count = [&](const char* key) {
+    return whole(key) > 0 ? with_commas(whole(key)) : std::string();
   };
   add(rows, "command", command_line(event));
   add(rows, "in folder", record::text(event, "working_folder"));
-  add(rows, "process", count("process"));
+  if (whole("process") > 0) add(rows, "process", std::to_string(whole("process")));
   add(rows, "version", record::text(event, "version"));
   add(rows, "build", record::text(event, "build"));
   add(rows, "LibTorch", record::text(event, "libtorch"));

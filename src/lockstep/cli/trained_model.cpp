@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/over_ranks.h"
@@ -27,7 +28,8 @@ std::filesystem::path run_folder_of(const std::filesystem::path& file) {
   throw Error(ErrorCode::not_found,
               "cannot use \"" + file.string() +
                   "\": it is not in a run folder, so its network and classes are unknown",
-              "name the --output folder of lockstep train");
+              "name the folder of the run (lockstep runs lists runs), or a network and --weights " +
+                  shell_word(file.string()));
 }
 
 train::Model model_of_network(const Call& call, const ModelChoice& choice) {

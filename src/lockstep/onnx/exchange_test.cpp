@@ -56,6 +56,19 @@ TEST(Exchange, AFileGivesTheGraphAndTheWeightsBack) {
   EXPECT_EQ(again.trained.input, trained.input);
 }
 
+TEST(Exchange, WhatIsNoOnnxFileIsOneError) {
+  const auto refused = [](const std::string& bytes) {
+    return error_of([&] { import_onnx(bytes, {.name = "photo.onnx"}); });
+  };
+  const std::string whole = to_onnx(small_network(kClassifier));
+  for (const std::string& bytes :
+       {std::string(), std::string("not a model at all"), std::string("{\"a\": 1}"),
+        std::string("\xff\xd8\xff\xe0 a photograph"), whole.substr(0, whole.size() / 2)}) {
+    EXPECT_THAT(refused(bytes),
+                testing::MatchesRegex("\"photo.onnx\" is not a complete ONNX file: [^\n]+\n  hint: [^\n]+"));
+  }
+}
+
 TEST(Exchange, MetadataThatDoNotFitTheOperatorsAreNotUsed) {
   std::string bytes = to_onnx(small_network(kClassifier));
   const std::string relu = R"("type":"relu")", tanh = R"("type":"tanh")";

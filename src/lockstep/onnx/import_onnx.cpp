@@ -184,9 +184,9 @@ Imported import_other(const proto::Model& model, const ImportOptions& options) {
 }  // namespace
 
 Imported import_onnx(std::string_view bytes, const ImportOptions& options) {
+  const proto::Model model = read_model(bytes, options.name);
   return with_context([&] { return "in ONNX file " + name_text(options.name); },
                       [&] {
-                        const proto::Model model = read_model(bytes);
                         TensorReader tensors(options.folder);
                         std::optional<Imported> own = restore_own(model, tensors);
                         if (own) {

@@ -168,7 +168,7 @@ std::optional<Event> end_of_last_attempt(const std::filesystem::path& run_folder
 std::vector<Event> read_events(const std::filesystem::path& run_folder) {
   if (log_files(run_folder).empty()) {
     throw Error(ErrorCode::not_found, "\"" + run_folder.string() + "\" has no event log",
-                "name the --output folder of a run");
+                "the log of a run is the files events/*.jsonl in its folder; lockstep runs lists runs");
   }
   std::vector<std::pair<Event, Pass>> read;
   Passes passes;

@@ -114,8 +114,9 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
 SweepSpec read_spec(const SweepPaths& paths) {
   std::error_code none;
   if (!std::filesystem::exists(paths.spec(), none))
-    throw Error(ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep",
-                "name the --output folder of lockstep sweep");
+    throw Error(
+        ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep",
+        "lockstep sweep writes into the folder of its --output, or into sweeps/sweep-001, sweep-002, ...");
   try {
     return spec_from_json(parse_json(read_regular_file(paths.spec(), kMostSpec)),
                           quote(paths.spec().string()));

@@ -21,6 +21,7 @@ using google::protobuf::io::CodedInputStream;
 
 constexpr int64_t kMostParts = 2'000'000;  // each takes up to 200 bytes of memory, and two bytes of a file
 constexpr size_t kMostShownBytes = 80;
+constexpr const char* kDamaged = "a part of it cannot be read";
 constexpr int64_t kExternalReads = 2;  // how often all bytes of a file of external data may be read
 
 /// The messages whose parts are messages or texts themselves: the place of each in this table, by field.
@@ -44,22 +45,24 @@ const std::vector<PartKind>& parts_of(int kind) {
   return parts[static_cast<size_t>(kind)];
 }
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::corrupt_data, why, "the file is no ONNX file, or was not written to its end");
+[[noreturn]] void refuse(const std::string& file, const std::string& why) {
+  throw Error(ErrorCode::corrupt_data, name_text(file) + " is not a complete ONNX file: " + why,
+              "the file may have another format or may be incomplete; export or download it again");
 }
 
 /// Counts texts, lists and messages before memory is allocated for them.
-void count_parts(CodedInputStream& input, int kind, int64_t& left) {
+void count_parts(CodedInputStream& input, int kind, int64_t& left, const std::string& file) {
   while (const uint32_t tag = input.ReadTag()) {
     if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
-      if (!WireFormatLite::SkipField(&input, tag)) refuse("a field is damaged");
+      if (!WireFormatLite::SkipField(&input, tag)) refuse(file, kDamaged);
       continue;
     }
     if (--left < 0)
-      throw Error(ErrorCode::corrupt_data, "the file has more than " + with_commas(kMostParts) + " parts");
+      throw Error(ErrorCode::corrupt_data,
+                  name_text(file) + " has more than " + with_commas(kMostParts) + " parts");
     int length = 0;
     if (!input.ReadVarintSizeAsInt(&length) || length > input.BytesUntilLimit())
-      refuse("a part is longer than the file");
+      refuse(file, "a part of it would be longer than the file");
     int inner = -1;
     for (const PartKind& part : parts_of(kind)) {
       if (part.field == WireFormatLite::GetTagFieldNumber(tag)) inner = part.kind;
@@ -69,10 +72,10 @@ void count_parts(CodedInputStream& input, int kind, int64_t& left) {
       continue;
     }
     const auto limit = input.PushLimit(length);
-    count_parts(input, inner, left);
+    count_parts(input, inner, left, file);
     input.PopLimit(limit);
   }
-  if (input.BytesUntilLimit() > 0) refuse("a field is damaged");
+  if (input.BytesUntilLimit() > 0) refuse(file, kDamaged);
 }
 
 at::ScalarType type_of(const proto::Tensor& tensor) {
@@ -213,20 +216,22 @@ std::string name_text(const std::string& name) {
   return quote(shown + (name.size() > kMostShownBytes ? "..." : ""));
 }
 
-proto::Model read_model(std::string_view bytes) {
-  if (bytes.empty()) refuse("the file is empty");
+proto::Model read_model(std::string_view bytes, const std::string& file) {
+  if (bytes.empty()) refuse(file, "it is empty");
   if (bytes.size() > std::numeric_limits<int32_t>::max())
-    throw Error(ErrorCode::corrupt_data, "the file has " + as_bytes(static_cast<int64_t>(bytes.size())) +
+    throw Error(ErrorCode::corrupt_data, name_text(file) + " has " +
+                                             as_bytes(static_cast<int64_t>(bytes.size())) +
                                              ", more than the 2.0 GB that an ONNX file may have");
   const auto size = static_cast<int>(bytes.size());
   CodedInputStream input(reinterpret_cast<const uint8_t*>(bytes.data()), size);
   const auto limit = input.PushLimit(size);
   int64_t left = kMostParts;
-  count_parts(input, kModel, left);
+  count_parts(input, kModel, left, file);
   input.PopLimit(limit);
   proto::Model model;
-  if (!model.ParseFromArray(bytes.data(), size)) refuse("a field is damaged");
-  if (!model.has_graph() || model.graph().node_size() == 0) refuse("there is no graph of operators in it");
+  if (!model.ParseFromArray(bytes.data(), size)) refuse(file, kDamaged);
+  if (!model.has_graph() || model.graph().node_size() == 0)
+    refuse(file, "there is no graph of operators in it");
   return model;
 }
 

@@ -12,8 +12,9 @@
 
 namespace lockstep::onnx {
 
-/// Checked: it has a graph, and its parts are not more than memory should hold. Throws corrupt_data.
-proto::Model read_model(std::string_view bytes);
+/// Checked: it has a graph, and its parts are not more than memory should hold. Throws corrupt_data that
+/// names the file.
+proto::Model read_model(std::string_view bytes, const std::string& file);
 
 /// The tensors of a model, read when they are asked for.
 class TensorReader {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/jpeg_decoder.h"
@@ -57,9 +58,11 @@ void add_sequence_lines(std::vector<PlanLine>& lines, const Plan& plan, const Pl
 // Few classes are listed, and of many the extremes.
 PlanLine class_line(const DataPlan& data) {
   constexpr size_t kMostListed = 12;
+  constexpr int kWidestName = 20;  // in columns; a reader recognises the class
   const auto [least, most] = std::minmax_element(data.class_counts.begin(), data.class_counts.end());
   const auto named = [&](std::vector<int64_t>::const_iterator count) {
-    return data.classes[static_cast<size_t>(count - data.class_counts.begin())] + " " + with_commas(*count);
+    const std::string& name = data.classes[static_cast<size_t>(count - data.class_counts.begin())];
+    return shortened(printable(name), kWidestName) + " " + with_commas(*count);
   };
   std::vector<std::string> counts;
   for (auto count = data.class_counts.begin(); count != data.class_counts.end(); ++count)

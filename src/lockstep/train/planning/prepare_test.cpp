@@ -224,6 +224,18 @@ TEST(Prepare, ALearningRateIsAutoOnlyByItsName) {
   }
 }
 
+TEST(Prepare, ThePlanShortensAndMasksNamesOfClasses) {
+  TrainingRequest request;
+  request.dataset = data::Dataset(std::make_shared<PreparedSlopes>(
+      std::vector<std::string>{std::string(100, 'x'), "red\x1b[31m"}, /*label_of_17=*/1));
+  const Prepared prepared = prepare(request, options_with("none", ""), /*dry=*/true);
+  const auto line = std::find_if(prepared.plan.lines.begin(), prepared.plan.lines.end(),
+                                 [](const PlanLine& one) { return one.name == "per class"; });
+  ASSERT_NE(line, prepared.plan.lines.end());
+  EXPECT_THAT(line->reason, HasSubstr(std::string(19, 'x') + "… "));
+  EXPECT_EQ(line->reason.find('\x1b'), std::string::npos);
+}
+
 TEST(Prepare, RefusesLabelsThatAreNoClasses) {
   const auto slopes = [](int64_t label) {
     return data::Dataset(std::make_shared<PreparedSlopes>(std::vector<std::string>{"even", "odd"}, label));
