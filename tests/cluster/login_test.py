@@ -231,16 +231,18 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertEqual(len([name for name in names if name.endswith((" 0", " 1", " 2"))]), 3, names)
 
     def test_secrets_are_in_no_file(self):
-        """Also one that its name does not give away."""
+        """Also one that its name does not give away, of the profile or of the command alone."""
         secret = "s3cr3t-of-this-test"
         self.profile("sealed", "--secrets", "OUR_PLACE")
         text = self.lockstep("batch", "--profile", "sealed", "--", "true", status=2)
         self.assertIn("the secret OUR_PLACE of the profile \"sealed\" is not in the environment", text)
-        printed = self.lockstep("batch", "--profile", "sealed", "--", "sh", "-c", "echo ${#OUR_PLACE} letters",
-                                environment={"OUR_PLACE": secret})
-        job = printed.split()[1]
-        self.lockstep("job", "wait", job)
-        self.assertIn(f"{len(secret)} letters", self.lockstep("job", "diary", job))
+        self.profile("open")
+        for options in (["--profile", "sealed"], ["--profile", "open", "--secrets", "OUR_PLACE"]):
+            printed = self.lockstep("batch", *options, "--", "sh", "-c", "echo ${#OUR_PLACE} letters",
+                                    environment={"OUR_PLACE": secret})
+            job = printed.split()[1]
+            self.lockstep("job", "wait", job)
+            self.assertIn(f"{len(secret)} letters", self.lockstep("job", "diary", job))
         ours = [self.home, self.cluster.folder / "jobs", self.cluster.folder / "there"]
         found = subprocess.run(["grep", "-r", "-l", secret, *ours], capture_output=True, text=True, check=False)
         self.assertEqual(found.stdout, "")

@@ -62,6 +62,13 @@ std::vector<std::string> program_there(const NamedProfile& found, const std::vec
   return command;
 }
 
+// Of a profile or a command; whether the variable is here.
+bool put_secret(const std::string& name, RelayMessage& message) {
+  const char* value = std::getenv(name.c_str());
+  if (value != nullptr) message.secrets.push_back(name + "=" + value);
+  return value != nullptr;
+}
+
 // The profile as it is there: jobs name it later, so its name tells its content.
 void put_profile(const NamedProfile& found, RelayMessage& message) {
   message.profile = found.profile;
@@ -70,13 +77,11 @@ void put_profile(const NamedProfile& found, RelayMessage& message) {
   message.name = found.name + jobs::kVia +
                  as_hex(hash_of(std::string_view(to_json(message.profile).dump()))).substr(0, 8);
   for (const std::string& name : found.profile.secrets) {
-    const char* value = std::getenv(name.c_str());
-    if (value == nullptr)
+    if (!put_secret(name, message))
       throw Error(
           ErrorCode::invalid_option,
           "the secret " + name + " of the profile " + quote(found.name) + " is not in the environment",
           "export " + name + "=...");
-    message.secrets.push_back(name + "=" + value);
   }
 }
 
@@ -138,6 +143,9 @@ cluster::CommandEnd send_batch(const NamedProfile& found, const Call& call) {
   for (const Setting& setting : call.settings) {
     if (setting.name == "profile") continue;
     std::string text = setting.text;
+    if (setting.name == "secrets") {
+      for (const std::string& name : split(text, ',')) put_secret(name, message);
+    }
     if (setting.name == "after") text = without_profile(text, found.name);
     if (setting.name == "ship" || setting.name == "commands") {
       const std::vector<std::string> names = setting.name == "ship" ? split(text, ',') : std::vector{text};

@@ -12,6 +12,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_list.h"
+#include "lockstep/launch/launcher.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -35,7 +36,7 @@ Surroundings surroundings_here(const std::vector<std::string>& named) {
   for (char* const* entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    if (name == kShownAs) continue;
+    if (name == kShownAs || launch::tells_place(name)) continue;
     if (is_secret(name, named)) {
       here.secrets.push_back(name);
     } else if (is_utf8(text)) {

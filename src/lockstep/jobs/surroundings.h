@@ -13,8 +13,9 @@ struct Surroundings {
   std::vector<std::string> secrets{};    ///< names only
 };
 
-/// Of this process. Secrets are those that `named` lists, all with KEY, SECRET, TOKEN, PASSWORD, PASSWD,
-/// PASSPHRASE or CREDENTIAL in their names, and all with PAT or PASS as a word of their names (GITHUB_PAT).
+/// Of this process, without its place among the ranks of a launcher. Secrets are those that `named` lists,
+/// all with KEY, SECRET, TOKEN, PASSWORD, PASSWD, PASSPHRASE or CREDENTIAL in their names, and all with PAT
+/// or PASS as a word of their names (GITHUB_PAT).
 Surroundings surroundings_here(const std::vector<std::string>& named = {});
 
 /// Into the folder of a job that is being made; only its owner can read the file.

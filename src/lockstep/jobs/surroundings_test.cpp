@@ -26,5 +26,16 @@ TEST(Surroundings, KnowSecretsByTheirNames) {
   for (const std::string& name : others) EXPECT_THAT(here.variables, Contains(name + "=value"));
 }
 
+// It would wait for the others.
+TEST(Surroundings, AJobThatARankSubmitsIsNoRank) {
+  const std::vector<std::string> names{"RANK", "WORLD_SIZE", "MASTER_ADDR", "SLURM_PROCID", "PMI_RANK"};
+  for (const std::string& name : names) ::setenv(name.c_str(), "1", 1);
+  const Surroundings here = surroundings_here();
+  for (const std::string& name : names) {
+    EXPECT_THAT(here.variables, Not(Contains(name + "=1")));
+    ::unsetenv(name.c_str());
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::jobs

@@ -154,6 +154,20 @@ bool may_be_a_shell(const Variable& variable, const Names& names, int64_t size) 
 
 }  // namespace
 
+bool tells_place(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kOfAll{"MASTER_ADDR",
+                                                   "MASTER_PORT",
+                                                   "TORCHELASTIC_USE_AGENT_STORE",
+                                                   "TORCHELASTIC_RESTART_COUNT",
+                                                   "LOCKSTEP_LOST_STATUS",
+                                                   "LOCKSTEP_STOPPED_STATUS"};
+  return std::ranges::find(kOfAll, name) != kOfAll.end() ||
+         std::ranges::any_of(kLaunchers, [&](const Names& names) {
+           return name == names.rank || name == names.size || name == names.local_rank ||
+                  name == names.local_size;
+         });
+}
+
 bool is_in_slurm_step(const Variable& variable) {
   const Names& slurms = kLaunchers.back();
   return variable(slurms.rank) != nullptr && variable(slurms.size) != nullptr;

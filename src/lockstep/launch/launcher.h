@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lockstep::launch {
 
@@ -41,6 +42,10 @@ struct Launch {
 /// command's rank: it may be a shell (srun --pty bash). Throws invalid_option naming a variable that is
 /// missing or has an impossible value.
 std::optional<Launch> read_launch(const std::function<const char*(const char* name)>& variable);
+
+/// Whether in a variable of this name a launcher tells a process its place, where the ranks meet or how ranks
+/// end. A command that such a process gives to others (a job) is no rank.
+bool tells_place(std::string_view name);
 
 /// Whether srun has started this process, or the shell in which it was started.
 bool is_in_slurm_step(const std::function<const char*(const char* name)>& variable);
