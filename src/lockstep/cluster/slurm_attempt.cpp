@@ -356,10 +356,11 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
       paths.started(result.attempt),
       to_json(jobs::Started{.runner = record::this_process(), .time = result.started}).dump() + "\n");
   say("attempt " + std::to_string(result.attempt) + " on " + result.nodes);
+  const jobs::FetchedFiles files(spec);
   const int signal = try_step(paths, spec, result, id, say);
   if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
     result.end = AttemptEnd::cancelled;
-  if (result.end != AttemptEnd::fenced) jobs::fetch_files(paths, spec, result.attempt, result.started);
+  if (result.end != AttemptEnd::fenced) files.copy(paths, result.attempt);
   result.reason = reason_of(result, signal);
   if (const auto error = jobs::read_error(paths, result.attempt); error && result.end == AttemptEnd::failed)
     result.reason = error->message();

@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kClockError = 2;  // of a file system's times, and of a clock that was set
-
 // The folder's own name must not act as a pattern.
 std::string escaped(const std::string& text) {
   std::string pattern;
@@ -52,19 +50,29 @@ void check_pattern(const std::string& pattern) {
                 "use a pattern such as *.csv or out/*.txt");
 }
 
-void fetch_files(const JobPaths& paths, const JobSpec& spec, int64_t attempt, double started) {
-  for (const std::string& pattern : spec.fetch) {
-    const std::string base = spec.working_folder + "/";
-    for (const std::string& name : matches(escaped(base) + pattern)) {
+FetchedFiles::FetchedFiles(const JobSpec& spec)
+    : base_(spec.working_folder + "/"), patterns_(spec.fetch), before_(look()) {}
+
+std::map<std::string, FetchedFiles::State> FetchedFiles::look() const {
+  std::map<std::string, State> found;
+  for (const std::string& pattern : patterns_) {
+    for (const std::string& name : matches(escaped(base_) + pattern)) {
       struct stat status {};
       if (::stat(name.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-      if (static_cast<double>(status.st_mtim.tv_sec) < started - kClockError) continue;
-      const fs::path to = paths.files(attempt) / name.substr(base.size());
-      std::error_code code;
-      fs::create_directories(to.parent_path(), code);
-      if (!code) fs::copy_file(name, to, fs::copy_options::overwrite_existing, code);
-      if (code) say_in_diary(paths, attempt, errno_error(code.value(), "fetch", name).message());
+      found[name] = {status.st_ino, status.st_size, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
     }
+  }
+  return found;
+}
+
+void FetchedFiles::copy(const JobPaths& paths, int64_t attempt) const {
+  for (const auto& [name, state] : look()) {
+    if (const auto before = before_.find(name); before != before_.end() && before->second == state) continue;
+    const fs::path to = paths.files(attempt) / name.substr(base_.size());
+    std::error_code code;
+    fs::create_directories(to.parent_path(), code);
+    if (!code) fs::copy_file(name, to, fs::copy_options::overwrite_existing, code);
+    if (code) say_in_diary(paths, attempt, errno_error(code.value(), "fetch", name).message());
   }
 }
 

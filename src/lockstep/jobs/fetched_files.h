@@ -3,16 +3,41 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <vector>
+
+#include <sys/types.h>
 
 #include "lockstep/jobs/job_folder.h"
 
 namespace lockstep::jobs {
 
-/// Copies the files below the working folder that match the job's patterns and were written since `started`
-/// (seconds since 1970) into the attempt's folder `files`, under their names. What cannot be copied is said
-/// in the diary. Patterns are those of glob(3), without "..".
-void fetch_files(const JobPaths& paths, const JobSpec& spec, int64_t attempt, double started);
+/// The files below the working folder that match a job's patterns, which are those of glob(3), without "..".
+/// One thread.
+class FetchedFiles {
+ public:
+  /// Before the command begins.
+  explicit FetchedFiles(const JobSpec& spec);
+  /// After its end: copies those that were written since into the attempt's folder `files`, under their
+  /// names. No clock is asked: a file server may have another time. What cannot be copied is said in the
+  /// diary.
+  void copy(const JobPaths& paths, int64_t attempt) const;
+
+ private:
+  struct State {
+    ino_t file;
+    off_t bytes;
+    time_t seconds;  // of its last change
+    int64_t nanoseconds;
+    bool operator==(const State&) const = default;
+  };
+  std::map<std::string, State> look() const;
+
+  std::string base_;  // the working folder, with "/"
+  std::vector<std::string> patterns_;
+  std::map<std::string, State> before_;
+};
 
 /// Throws invalid_option for a pattern that leads out of the working folder.
 void check_pattern(const std::string& pattern);

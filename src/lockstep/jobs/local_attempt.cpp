@@ -236,6 +236,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   int signal = 0;
   try {
     set_variables(begun, own);
+    const FetchedFiles files(begun.spec);
     Command command(begun);
     result.status = launch::exit_status(command.wait());
     signal = command.signal();
@@ -243,7 +244,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
     result.end = end_of(begun, static_cast<int>(result.status), signal);
     if (result.end != AttemptEnd::ended) command.kill_rest();
     result.reason = reason_of(begun, result);
-    fetch_files(begun.paths, begun.spec, begun.attempt, result.started);
+    files.copy(begun.paths, begun.attempt);
   } catch (const Error& error) {
     result.end = AttemptEnd::failed;
     result.reason = error.message();
