@@ -14,7 +14,7 @@ constexpr int64_t kMostConfigBytes = 1 << 20;
 
 std::vector<std::string> read_options_file(const std::filesystem::path& path, train::Options& options) {
   try {
-    const Json json = parse_json(read_file(path, kMostConfigBytes));
+    const Json json = parse_json(read_file(path, kMostConfigBytes), KeyTwice::refused);
     return read_json(json, options, "\"" + path.string() + "\"");
   } catch (const JsonError& error) {
     const std::string reason =

@@ -38,14 +38,14 @@ struct AskedSweep {
 
 AskedSweep sweep_of_file(const std::string& file) {
   try {
-    const Json json = parse_json(read_file(file, kMostSpecBytes));
+    const Json json = parse_json(read_file(file, kMostSpecBytes), KeyTwice::refused);
     AskedSweep asked{.spec = sweep::spec_from_json(json, quote(file))};
     for (const FieldInfo& field : sweep_fields()) {
       if (json.contains(field.name) || json.contains(field.alias())) asked.given.push_back(field.name);
     }
     return asked;
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::invalid_option, quote(file) + " is no JSON: " + error.what());
+    throw Error(ErrorCode::invalid_option, "cannot read the sweep " + quote(file) + ": " + error.what());
   }
 }
 

@@ -259,7 +259,7 @@ Profile read_profile(const fs::path& file) {
   constexpr const char* kHint =
       "write it like {\"scheduler\": \"slurm\", \"partition\": \"gpu\", \"nodes\": 2}";
   try {
-    const Json json = parse_json(read_file(file, kMostProfileBytes));
+    const Json json = parse_json(read_file(file, kMostProfileBytes), KeyTwice::refused);
     if (!json.is_object())
       throw Error(ErrorCode::corrupt_data, "cannot read the profile " + where + ": it is not a JSON object",
                   kHint);
