@@ -1,6 +1,6 @@
-// A CSV table of images: a line has an image's file name and its class. Names are relative to the table's
-// folder, or are those of files that lie somewhere below it. In tables without any endings (.jpg), they are
-// those of images without their endings.
+// A CSV table of images: a line has an image's file name and its class, or a 1 in the class's column. Names
+// are relative to the table's folder, or are those of files that lie somewhere below it. In tables without
+// any endings (.jpg), they are those of images without their endings.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -219,7 +219,7 @@ class TableReader {
       if (image_) {
         lines.push_back(line_of(std::move(cells)));
       } else if (const auto image = column_of_image(cells, names)) {
-        find_columns(names, *image);
+        find_columns(names, cells, *image);
         lines.push_back(line_of(std::move(cells)));
       } else if (names.empty()) {
         names = std::move(cells);
@@ -246,10 +246,14 @@ class TableReader {
            "separator");
   }
 
-  void find_columns(const Cells& names, size_t image) {
+  void find_columns(const Cells& names, const Cells& cells, size_t image) {
     image_ = image;
     class_ = class_column(names, image, columns_);
     if (class_ || unlabelled_) return;
+    if (!names.empty() && place_of_one(cells)) {
+      class_names_ = names;
+      return;
+    }
     if (columns_ == 1)
       refuse(place_, "the table has names of images, but no classes",
              "add a column with the class of each image");
@@ -260,8 +264,31 @@ class TableReader {
                          : "name it \"label\" or \"class\"");
   }
 
+  // Of the column with the number 1 (one-hot), where all others beside the image have 0.
+  std::optional<size_t> place_of_one(const Cells& cells) const {
+    std::optional<size_t> found;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (i == image_) continue;
+      const auto number = parse_number<double>(cells[i]);
+      if (!number || (*number != 0 && (*number != 1 || found))) return std::nullopt;
+      if (*number == 1) found = i;
+    }
+    return found;
+  }
+
+  std::string class_of(const Cells& cells) const {
+    if (class_) return cells[*class_];
+    if (class_names_.empty()) return "";
+    const auto one = place_of_one(cells);
+    if (!one)
+      refuse(place_,
+             "the image is not of one class: a line has 1 in the column of its class and 0 in the others",
+             "leave out other columns and images with several classes");
+    return class_names_[*one];
+  }
+
   TableLine line_of(Cells cells) const {
-    TableLine line{place_.line, path_of(std::move(cells[*image_])), class_ ? std::move(cells[*class_]) : ""};
+    TableLine line{place_.line, path_of(cells[*image_]), class_of(cells)};
     if (line.image.empty()) refuse(place_, "the name of the image is empty");
     if (line.class_name.empty() && class_ && !unlabelled_)
       refuse(place_, "the class of \"" + line.image + "\" is empty", "remove the line, or write the class");
@@ -275,6 +302,7 @@ class TableReader {
   char separator_ = 0;
   size_t columns_ = 0;
   std::optional<size_t> image_, class_;
+  Cells class_names_;  // of the columns, in a table with a column for each class
 };
 
 struct Found {

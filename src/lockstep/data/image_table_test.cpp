@@ -97,6 +97,16 @@ TEST_F(ImageTable, MayHaveNamesWithoutEndings) {
   EXPECT_THAT(read("id,label\nx-ray.v2,dog\n3,cat\n"), ElementsAre("b/3.png=cat", "a/x-ray.v2.png=dog"));
 }
 
+// As in the tables of ISIC.
+TEST_F(ImageTable, MayHaveAColumnForEachClass) {
+  const auto expected = ElementsAre("a/1.png=cat", "a/2.png=dog", "b/3.png=dog");
+  EXPECT_THAT(read("image,cat,dog,cow\na/1.png,1.0,0.0,0.0\na/2.png,0.0,1.0,0.0\n3.png,0,1,0\n"), expected);
+  EXPECT_THAT(read("image,cat,dog,cow\na/1,1,0,0\n2,0,1,0\n3,0,1,0\n"), expected);
+  EXPECT_THAT(failure("image,cat,dog,cow\na/1.png,1,0,0\na/2.png,1,1,0\n"),
+              HasSubstr("line 3: the image is not of one class"));
+  EXPECT_THAT(failure("image,cat,dog,age\na/1.png,1,0,7\n"), HasSubstr("which column has the classes"));
+}
+
 TEST_F(ImageTable, TheFolderOfNamesWithoutEndingsIsListedOnce) {
   Files files(write("id,label\n2,dog\n3,cat\n").string(), {}, source_kinds());
   ASSERT_TRUE(fits_image_table(files));
