@@ -280,7 +280,8 @@ class Designer(browser.Studio, unittest.TestCase):
         runs.wait_for(lambda: not self.layers_out_of_view(), 20)
 
     def test_hostile_files_are_refused(self):
-        for number, text in enumerate(("{", "[]", '{"layers": [{"type": "<script>alert(1)</script>"}]}', "[" * 10_000, '{"layers": 7}')):
+        for number, text in enumerate(("{", "[]", '{"layers": [{"type": "<script>alert(1)</script>"}]}', "[" * 10_000, '{"layers": 7}',
+                                       '{"layers": [{"name": "\\u202egnp,exe", "type": "relu"}]}')):
             file = self.folder / f"bad-{number}.json"
             file.write_text(text)
             self.page.set_input_files("input[type=file]", file)
@@ -289,7 +290,7 @@ class Designer(browser.Studio, unittest.TestCase):
             self.browser.complaints[:] = [one for one in self.browser.complaints if not one.startswith("400 POST")]
 
     def test_hostile_names_are_text(self):
-        names = ["<script>alert(1)</script>", "'><img/src=x/onerror=alert(1)>", "\u202egnp,exe", "\u05e9\u05dc\u05d5\u05dd", "a" * 200]
+        names = ["<script>alert(1)</script>", "'><img/src=x/onerror=alert(1)>", "\u200fgnp,exe", "\u05e9\u05dc\u05d5\u05dd", "a" * 200]
         file = self.folder / "hostile.json"
         file.write_text(json.dumps({"name": names[0], "layers": [{"name": name, "type": "relu"} for name in names]}))
         self.page.set_input_files("input[type=file]", file)

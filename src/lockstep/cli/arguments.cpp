@@ -260,7 +260,7 @@ Call read_search_arguments(const Verb& verb, const std::vector<std::string>& arg
       name = text.substr(0, equals);
       text = text.substr(equals + 1);
     }
-    searched.push_back({std::move(name), std::move(text)});
+    searched.push_back({std::move(name), std::move(text), option != "--param"});
   }
   Call call = read_arguments(verb, own);
   call.searched = std::move(searched);

@@ -159,10 +159,12 @@ onnx::TrainedNetwork open_exported(const Call& call, Console& console, NeedsWeig
   if (!network) {
     std::error_code none;
     if (!std::filesystem::exists(name, none)) {
-      if (!nearest(name, nn::builtin_network_names()).empty()) nn::find_network(name);  // it names that one
-      throw Error(ErrorCode::not_found, quote(name) + " is neither a run folder nor a network",
-                  "lockstep network list lists the networks, lockstep runs the runs in a folder; the name of "
-                  "a network's file ends in .json");
+      const std::string near = did_you_mean(name, nn::builtin_network_names());
+      throw Error(
+          ErrorCode::not_found, quote(name) + " is neither a run folder nor a network",
+          (near.empty() ? "" : near + " ") +
+              "lockstep network list lists the networks, lockstep runs the runs in a folder; the name of "
+              "a network's file ends in .json");
     }
     if (needs == NeedsWeights::no && std::filesystem::is_directory(name))
       return trained(train::untrained_model_of_run(name));

@@ -33,7 +33,8 @@ int64_t usable_cores() {
 
 struct AskedSweep {
   sweep::SweepSpec spec{};
-  std::vector<std::string> given{};  // options of the sweep that the command line or the file names
+  std::vector<std::string> given{};       // options of the sweep that the command line or the file names
+  std::vector<std::string> as_options{};  // what is searched and written like an option of the sweep
 };
 
 AskedSweep sweep_of_file(const std::string& file) {
@@ -62,7 +63,10 @@ AskedSweep asked_sweep(const Call& call) {
     asked.spec.command = call.words;
   }
   for (const std::string& name : take_settings(call, asked.spec.options)) asked.given.push_back(name);
-  for (const Setting& one : call.searched) asked.spec.space.add(one.name, one.text);
+  for (const Setting& one : call.searched) {
+    asked.spec.space.add(one.name, one.text);
+    if (one.as_option) asked.as_options.push_back(one.name);
+  }
   fs::path folder = (fs::current_path() / asked.spec.working_folder).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // without the slash at the end
   asked.spec.working_folder = folder.string();
@@ -201,7 +205,7 @@ int run_sweep(const Call& call, Console& console) {
   const bool exists = is_named && fs::exists(paths.spec(), none);
   if (exists || spec.options.resume) spec = continued(paths, asked);
   check_sweep(spec);
-  if (!exists) check_new_sweep(spec);
+  if (!exists) check_new_sweep(spec, asked.as_options);
   // Refuses what cannot be searched, before anything is written.
   const sweep::Search search(spec.space, spec.search());
   const int64_t width = search.width();

@@ -151,14 +151,16 @@ void check_names(const sweep::SweepSpec& spec) {
 
 // Any option of another program may be searched. One that has a single value and almost the name of an option
 // of the sweep was meant to be that.
-void check_misspelled(const sweep::SweepSpec& spec) {
+void check_misspelled(const sweep::SweepSpec& spec, const std::vector<std::string>& as_options) {
   std::vector<std::string> names;
   for (const FieldInfo& field : sweep_fields()) names.push_back(field.name);
   for (const Parameter& parameter : spec.space.parameters()) {
-    const std::string meant = parameter.is_single() ? nearest(parameter.name, names) : "";
-    if (!meant.empty() && !has_place(spec, parameter))
-      throw Error(ErrorCode::invalid_option, "the sweep has no option --" + parameter.name,
-                  "did you mean --" + meant + "? To give it to the program, write it after --");
+    const bool may_be_one = std::ranges::find(as_options, parameter.name) != as_options.end() &&
+                            parameter.is_single() && parameter.when.empty() && !has_place(spec, parameter);
+    const std::string meant = may_be_one ? nearest(parameter.name, names) : "";
+    if (meant.empty() || meant.find(parameter.name) != std::string::npos) continue;
+    throw Error(ErrorCode::invalid_option, "the sweep has no option --" + parameter.name,
+                "did you mean --" + meant + "? To give it to the program, write it after --");
   }
 }
 
@@ -278,13 +280,13 @@ void check_sweep(const sweep::SweepSpec& spec) {
   check_parameters(spec);
 }
 
-void check_new_sweep(const sweep::SweepSpec& spec) {
+void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string>& as_options) {
   check_names(spec);
   if (!spec.trains()) {
     if (spec.options.stop_rule != StopRule::none)
       throw Error(ErrorCode::invalid_option, stop_rule_text(spec) + " is only for train",
                   "another program cannot be paused at a rung");
-    check_misspelled(spec);
+    check_misspelled(spec, as_options);
     check_placeholders(spec);
     return;
   }

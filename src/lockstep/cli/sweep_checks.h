@@ -36,6 +36,7 @@ void check_sweep(const sweep::SweepSpec& spec);
 
 /// Throws invalid_option for what a sweep would do in vain: trials that all fail or have no result, options
 /// without an effect. A sweep that was begun so can go on.
-void check_new_sweep(const sweep::SweepSpec& spec);
+///   as_options  what is searched and was written like an option of the sweep, so that it may be misspelt
+void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string>& as_options = {});
 
 }  // namespace lockstep::cli

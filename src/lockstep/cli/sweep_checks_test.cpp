@@ -21,6 +21,7 @@ struct Asked {
   std::string values = "0.001..0.1:log";
   std::string metric{};
   sweep::StopRule stop_rule = sweep::StopRule::none;
+  std::vector<std::string> as_options{};
 };
 
 std::string refusal_of(const Asked& asked) {
@@ -32,7 +33,7 @@ std::string refusal_of(const Asked& asked) {
   spec.options.first_rung = 30;
   try {
     check_sweep(spec);
-    check_new_sweep(spec);
+    check_new_sweep(spec, asked.as_options);
   } catch (const Error& error) {
     return error.what();
   }
@@ -64,12 +65,16 @@ TEST(SweepChecks, RefuseAParameterWithTheNameOfAColumn) {
 
 TEST(SweepChecks, RefuseAMisspelledOptionOfTheSweep) {
   const auto refusal = [](const char* searched, const char* values, const char* word) {
-    return refusal_of({.command = {"./simulate", word}, .searched = searched, .values = values});
+    return refusal_of(
+        {.command = {"./simulate", word}, .searched = searched, .values = values, .as_options = {searched}});
   };
   EXPECT_THAT(refusal("cuont", "30", "a"), HasSubstr("the sweep has no option --cuont"));
   EXPECT_EQ(refusal("cuont", "30", "{cuont}"), "");
   EXPECT_EQ(refusal("cuont", "30,40", "a"), "");
   EXPECT_EQ(refusal("x", "30", "a"), "");
+  EXPECT_EQ(refusal("grid", "64", "a"), "") << "a part of another name is none";
+  for (const char* name : {"cuont", "seed"})
+    EXPECT_EQ(refusal_of({.command = {"./simulate"}, .searched = name, .values = "7"}), "") << "by --param";
   EXPECT_THAT(refusal_of({.searched = "retrys", .values = "5"}), HasSubstr("train has no option --retrys"));
 }
 

@@ -11,9 +11,13 @@ namespace {
 
 using sweep::Row;
 
-// The words between blanks, without their quotes.
-std::vector<std::string> filter_words(const std::string& text) {
-  std::vector<std::string> words(1);
+struct FilterWord {
+  std::string text{};               // without its quotes
+  size_t sign = std::string::npos;  // place of the first =, < or > outside of quotes
+};
+
+std::vector<FilterWord> filter_words(const std::string& text) {
+  std::vector<FilterWord> words(1);
   char quote_sign = 0;
   for (const char c : text) {
     if (c == quote_sign) {
@@ -23,13 +27,16 @@ std::vector<std::string> filter_words(const std::string& text) {
     } else if (quote_sign == 0 && c == ' ') {
       words.emplace_back();
     } else {
-      words.back() += c;
+      FilterWord& word = words.back();
+      if (quote_sign == 0 && std::string_view("=<>").find(c) != std::string_view::npos)
+        word.sign = std::min(word.sign, word.text.size());
+      word.text += c;
     }
   }
   if (quote_sign != 0)
     throw Error(ErrorCode::invalid_option, "the filter " + quote(text) + " has a quote without an end",
                 "write note=\"it's fine\" for a text with a quote in it");
-  std::erase(words, "");
+  std::erase_if(words, [](const FilterWord& word) { return word.text.empty(); });
   return words;
 }
 
@@ -45,9 +52,17 @@ std::vector<std::string> values_of(const sweep::Table& table, const std::string&
   return {};
 }
 
+// Numbers may be written in another way, and as the table shows them.
+bool is_choice(const std::string& value, const std::string& text) {
+  const auto number = parse_number<double>(value);
+  return value == text || short_number(value) == text || (number && number == parse_number<double>(text));
+}
+
 // A misspelling would only show no trial.
 void check_value(const std::vector<std::string>& values, const std::string& column, const std::string& text) {
-  if (text.empty() || values.empty() || std::ranges::find(values, text) != values.end()) return;
+  if (text.empty() || values.empty() ||
+      std::ranges::any_of(values, [&](const std::string& value) { return is_choice(value, text); }))
+    return;
   const auto longer =
       std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(text + " "); });
   throw Error(ErrorCode::invalid_option, quote(column) + " of a trial is never " + quote(text),
@@ -58,6 +73,20 @@ void check_value(const std::vector<std::string>& values, const std::string& colu
 
 bool contains(const std::string& text, const std::string& part) {
   return lower(text).find(lower(part)) != std::string::npos;
+}
+
+std::vector<std::string> columns_of(const sweep::Table& table) {
+  std::vector<std::string> names{"trial", "state", "result", "steps", "time", "note"};
+  for (const sweep::Parameter& parameter : table.spec.space.parameters()) names.push_back(parameter.name);
+  return names;
+}
+
+// In quotes only that of a condition as a whole, as in 'x=two words'.
+size_t sign_in_quotes(const sweep::Table& table, const std::string& word) {
+  const size_t sign = word.find_first_of("=<>");
+  const size_t end = sign != std::string::npos && sign > 0 && word[sign - 1] == '!' ? sign - 1 : sign;
+  const std::vector<std::string> names = columns_of(table);
+  return std::ranges::find(names, word.substr(0, end)) == names.end() ? std::string::npos : sign;
 }
 
 std::string cell_of(const Row& row, const std::string& column) {
@@ -72,19 +101,20 @@ std::string cell_of(const Row& row, const std::string& column) {
 }  // namespace
 
 void check_sweep_column(const sweep::Table& table, const std::string& column) {
-  std::vector<std::string> names{"trial", "state", "result", "steps", "time", "note"};
-  for (const sweep::Parameter& parameter : table.spec.space.parameters()) names.push_back(parameter.name);
+  const std::vector<std::string> names = columns_of(table);
   if (std::ranges::find(names, column) != names.end()) return;
   throw Error(ErrorCode::invalid_option, "the sweep has no column " + quote(column),
               "its columns are " + join(names, ", "));
 }
 
 SweepFilter::SweepFilter(const sweep::Table& table, const std::string& text) {
-  for (const std::string& word : filter_words(text)) conditions_.push_back(read_condition(table, word));
+  for (const FilterWord& word : filter_words(text))
+    conditions_.push_back(read_condition(table, word.text, word.sign));
 }
 
-SweepFilter::Condition SweepFilter::read_condition(const sweep::Table& table, const std::string& word) {
-  size_t sign = word.find_first_of("=<>");
+SweepFilter::Condition SweepFilter::read_condition(const sweep::Table& table, const std::string& word,
+                                                   size_t sign) {
+  if (sign == std::string::npos) sign = sign_in_quotes(table, word);
   if (sign == std::string::npos) return {.text = word};
   size_t length = 1;
   if (word[sign] == '=' && sign > 0 && word[sign - 1] == '!') {
@@ -103,7 +133,7 @@ SweepFilter::Condition SweepFilter::read_condition(const sweep::Table& table, co
   }
   const std::vector<std::string> values = values_of(table, condition.column);
   check_value(values, condition.column, condition.text);
-  condition.is_of_choices = !values.empty();
+  condition.is_exact = std::ranges::find(values, condition.text) != values.end();
   return condition;
 }
 
@@ -113,7 +143,10 @@ bool SweepFilter::fits(const Row& row) const {
 
 bool SweepFilter::fits(const Row& row, const Condition& condition) {
   const std::string& text = condition.text;
-  const auto is_noted = [&] { return contains(row.error, text) || contains(row.note, text); };
+  const auto is_noted = [&] {
+    return text.empty() ? row.error.empty() && row.note.empty()
+                        : contains(row.error, text) || contains(row.note, text);
+  };
   if (condition.column.empty())
     return is_noted() || contains(state_of(row), text) ||
            std::ranges::any_of(row.parameters, [&](const auto& one) { return contains(one.second, text); });
@@ -127,7 +160,7 @@ bool SweepFilter::fits(const Row& row, const Condition& condition) {
   const bool is_shown = text == (condition.column == "result" && row.value ? sweep::result_text(*row.value)
                                                                            : short_number(cell));
   const bool is_equal = condition.column == "note" ? is_noted()
-                        : condition.is_of_choices  ? cell == text
+                        : condition.is_exact       ? cell == text
                                                    : cell == text || is_shown || (number && number == limit);
   return is_equal == (condition.sign == "=");
 }

@@ -1,6 +1,7 @@
 // Which trials of a sweep's table are shown.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,10 @@ class SweepFilter {
     std::string column{};  // empty: the whole row
     std::string sign{};
     std::string text{};
-    bool is_of_choices = false;  // its values are texts, also where they look like numbers
+    bool is_exact = false;  // one of the column's choices, which are texts also where they look like numbers
   };
-  static Condition read_condition(const sweep::Table& table, const std::string& word);
+  /// sign: the place of the sign in the word; std::string::npos: there is none
+  static Condition read_condition(const sweep::Table& table, const std::string& word, size_t sign);
   static bool fits(const sweep::Row& row, const Condition& condition);
   std::vector<Condition> conditions_;
 };

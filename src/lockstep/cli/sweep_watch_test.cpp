@@ -100,11 +100,13 @@ TEST(SweepTable, ShowsTheRowsThatFitAllConditions) {
                                                         {"state=ended trial>=3", "3 4"},
                                                         {"trial<=1", "0 1"},
                                                         {"note=nan", "1"},
+                                                        {"note=", "0 2 3 4"},
                                                         {"trial=1.0", "1"},
                                                         {"result=0.0001235", "4"},
                                                         {"words two", "0 3"},
                                                         {" ", "0 1 2 3 4"}})
     EXPECT_EQ(filtered(table, filter), trials) << filter;
+  EXPECT_EQ(filtered(table, "\"loss=nan\""), "") << "a text that no row has";
   EXPECT_THAT(filtered(table, "x=two words"), HasSubstr(R"(write x="two words")"));
   EXPECT_THAT(filtered(table, "state=runing"), HasSubstr("did you mean running?"));
   EXPECT_THAT(filtered(table, "x=\"two"), HasSubstr("has a quote without an end"));

@@ -17,6 +17,7 @@ namespace lockstep::cli {
 struct Setting {
   std::string name;
   std::string text;
+  bool as_option = true;  ///< false: --param name=text
 };
 
 /// What follows the command's name on the command line.

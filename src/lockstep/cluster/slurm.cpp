@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <fcntl.h>
 #include <thread>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/jobs/job_list.h"
+#include "lockstep/launch/launcher.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -78,20 +80,22 @@ int64_t signal_before(const Profile& profile) {
   return std::clamp<int64_t>(whole_minutes - kSecondsBeforeSignal, 1, profile.signal_before);
 }
 
-// In an allocation sbatch would hand its job's variables on: srun refuses two kinds of limits of memory, and
-// the new job would take the numbers of an array's element and of its restarts for its own.
+// sbatch hands the variables of its surroundings on. In an allocation these are of its job: srun refuses two
+// kinds of limits of memory, and the new job would take the numbers of an array's element and of its restarts
+// for its own. The job of a rank is no rank.
 std::vector<std::string> as_outside_of_jobs(const std::vector<std::string>& words) {
-  if (environment_variable("SLURM_JOB_ID").empty()) return words;
+  const bool is_in_job = !environment_variable("SLURM_JOB_ID").empty();
   constexpr std::array<std::string_view, 4> kOfTheSite{"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS",
                                                        "SLURM_JWT"};
+  const auto of_launcher = launch::launcher_variables(&std::getenv);
   std::vector<std::string> all{"env"};
   for (char* const* entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry, name = variable.substr(0, variable.find('='));
-    if (!name.starts_with("SLURM_") ||
-        std::find(kOfTheSite.begin(), kOfTheSite.end(), name) != kOfTheSite.end())
-      continue;
-    all.insert(all.end(), {"-u", std::string(name)});
+    const bool is_of_job = is_in_job && name.starts_with("SLURM_") &&
+                           std::find(kOfTheSite.begin(), kOfTheSite.end(), name) == kOfTheSite.end();
+    if (is_of_job || of_launcher.contains(name)) all.insert(all.end(), {"-u", std::string(name)});
   }
+  if (all.size() == 1) return words;
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }

@@ -202,6 +202,20 @@ TEST_F(SlurmCommands, AJobThatAnotherJobSubmitsHasNoneOfItsNumbers) {
     EXPECT_THAT(variables, Not(Contains(testing::StartsWith(name))));
 }
 
+TEST_F(SlurmCommands, AJobThatARankSubmitsIsNoRank) {
+  program("sbatch", "cat > /dev/null; env > " + (folder_ / "variables").string() + "; echo 12\n");
+  const auto variables_of = [&](const std::vector<const char*>& names) {
+    for (const char* name : names) ::setenv(name, "1", 1);
+    make_slurm({}, {})->submit(submission());
+    for (const char* name : names) ::unsetenv(name);
+    return split(read_file(folder_ / "variables"), '\n');
+  };
+  const auto of_rank = variables_of({"RANK", "WORLD_SIZE", "MASTER_PORT"});
+  for (const char* name : {"RANK=1", "WORLD_SIZE=1", "MASTER_PORT=1"})
+    EXPECT_THAT(of_rank, Not(Contains(name)));
+  EXPECT_THAT(variables_of({"MASTER_PORT"}), Contains("MASTER_PORT=1")) << "the user's own";
+}
+
 TEST_F(SlurmCommands, TrainingsAndProgramsAreDifferentArrays) {
   program("sbatch", "cat > /dev/null; echo \"$@\" >> " + (folder_ / "words").string() + "; echo 12\n");
   std::vector<jobs::JobPaths> made;

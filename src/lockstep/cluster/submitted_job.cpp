@@ -10,6 +10,7 @@
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_list.h"
+#include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
 #include "lockstep/record/known_part.h"
 
@@ -159,7 +160,12 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   if (is_over(jobs::state_of(job, spec).state)) return false;
   // The scheduler of this machine writes the mark itself, while it holds its queue. Another machine finds it.
   if (spec.scheduler != kLocal || is_elsewhere(spec)) jobs::mark_cancelled(job);
-  if (is_elsewhere(spec)) return true;
+  if (is_elsewhere(spec)) {
+    // Unless the other machine runs it. Jobs that follow it wait for its result.
+    if (const auto lock = jobs::FileLock::try_take(job.lock()); lock && !jobs::read_result(job))
+      jobs::end_job(job, jobs::AttemptEnd::cancelled, "");
+    return true;
+  }
   const std::string id = submitted_id(job, spec);
   if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
   // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result, and

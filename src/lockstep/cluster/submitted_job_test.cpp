@@ -24,6 +24,7 @@ TEST(CancelJob, EndsAJobInTheQueueOfAnotherMachine) {
   EXPECT_TRUE(cancel_job(job, {}));
   EXPECT_TRUE(jobs::is_over(jobs::view_of(job)));
   EXPECT_EQ(jobs::view_of(job).state, JobState::cancelled);
+  EXPECT_TRUE(jobs::read_result(job)) << "for jobs that follow it";
   EXPECT_FALSE(cancel_job(job, {}));
 }
 

@@ -3,8 +3,8 @@
 // any endings (.jpg), they are those of images without their endings.
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -13,10 +13,10 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/image_listing.h"
+#include "lockstep/data/internal/images_by_name.h"
 #include "lockstep/data/internal/kinds.h"
 #include "lockstep/data/internal/sequence_text.h"
 #include "lockstep/data/internal/strays.h"
-#include "lockstep/io/address.h"
 
 namespace lockstep::data {
 namespace {
@@ -96,60 +96,6 @@ std::string path_of(std::string cell) {
   return cell;
 }
 
-std::string_view without_ending(std::string_view path) { return path.substr(0, path.rfind('.')); }
-
-enum class Endings { written, left_out };
-
-/// The images of a folder by their paths, which may be whole, and by their file names where these differ.
-class ImagesByName {
- public:
-  ImagesByName(const Files& files, Endings endings)
-      : is_at_address_(io::is_address(files.root())), folder_(whole_path(files.root())) {
-    const auto add = [](auto& places, std::string_view key, const Files::Name& name) {
-      const auto [at, is_new] = places.emplace(key, &name);
-      if (!is_new) at->second = nullptr;
-    };
-    for (const Files::Name& name : files.names()) {
-      std::string_view path = files.path(name);
-      if (name.kind != io::Listed::Kind::file || !is_image_name(path)) continue;
-      if (endings == Endings::left_out) path = without_ending(path);
-      add(by_path_, path, name);
-      add(by_file_name_, path.substr(path.rfind('/') + 1), name);
-    }
-  }
-
-  bool has(std::string_view image) const { return look_for(image).has_value(); }
-  /// Null: there is none, or there are several of this name.
-  const Files::Name* find(std::string_view image) const { return look_for(image).value_or(nullptr); }
-
- private:
-  // With a slash at the end.
-  std::string whole_path(const std::string& folder) const {
-    if (is_at_address_) return folder + "/";
-    return (std::filesystem::absolute(folder) / "").lexically_normal().string();
-  }
-
-  // From the folder; empty: it is not below it.
-  std::string relative(std::string_view image) const {
-    const std::string path = is_at_address_
-                                 ? std::string(image)
-                                 : (std::filesystem::path(folder_) / image).lexically_normal().string();
-    return path.starts_with(folder_) ? path.substr(folder_.size()) : "";
-  }
-
-  // Null: there are several of this name.
-  std::optional<const Files::Name*> look_for(std::string_view image) const {
-    if (const auto at = by_path_.find(image); at != by_path_.end()) return at->second;
-    if (const auto at = by_path_.find(relative(image)); at != by_path_.end()) return at->second;
-    if (const auto at = by_file_name_.find(image); at != by_file_name_.end()) return at->second;
-    return std::nullopt;
-  }
-
-  const bool is_at_address_;
-  const std::string folder_;
-  std::unordered_map<std::string_view, const Files::Name*> by_path_, by_file_name_;
-};
-
 /// The column with the names of images without endings.
 struct IdColumn {
   size_t column = 0;
@@ -162,11 +108,11 @@ bool has_numbers_only(const Cells& cells) {
   });
 }
 
-/// The first column with a cell that is_image(cell) accepts, or that of such a name. None if one of the first
-/// two lines, or one before that cell, has an image's file name. Numbers may be a sequence, so that one of
-/// their columns must be named as that of the classes or of the images.
+// Numbers may be a sequence, so that one of their columns must be named as that of the classes or of the
+// images.
+enum class Columns { named, all };
 template <class IsImage>
-std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image) {
+std::optional<IdColumn> id_column_among(Columns columns, std::string_view text, const IsImage& is_image) {
   Cells first;
   std::optional<size_t> class_names, image_names;
   std::optional<IdColumn> found;
@@ -190,11 +136,19 @@ std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image
       if (!found && i < cells.size() && i != class_names && is_image(path_of(cells[i])))
         found = IdColumn{i, !is_first};
     };
-    if (image_names) take(*image_names);
-    for (size_t i = 0; i < first.size(); ++i) take(i);
+    if (columns == Columns::named && image_names) take(*image_names);
+    for (size_t i = 0; columns == Columns::all && i < first.size(); ++i) take(i);
     if (found && !is_first) return found;
   }
   return found;
+}
+
+/// The column of such a name with a cell that is_image(cell) accepts, or the first column with one. None if
+/// one of the first two lines, or one before that cell, has an image's file name.
+template <class IsImage>
+std::optional<IdColumn> id_column(std::string_view text, const IsImage& is_image) {
+  const auto named = id_column_among(Columns::named, text, is_image);
+  return named ? named : id_column_among(Columns::all, text, is_image);
 }
 
 bool may_have_ids(std::string_view text) {
@@ -250,7 +204,7 @@ class TableReader {
     image_ = image;
     class_ = class_column(names, image, columns_);
     if (class_ || unlabelled_) return;
-    if (!names.empty() && place_of_one(cells)) {
+    if (can_be_classes(names) && place_of_one(cells)) {
       class_names_ = names;
       return;
     }
@@ -262,6 +216,11 @@ class TableReader {
                (names.empty() ? std::string() : ": there are " + listed(names)),
            names.empty() ? "write a first line with the columns' names, such as file,label"
                          : "name it \"label\" or \"class\"");
+  }
+
+  static bool can_be_classes(const Cells& names) {
+    const std::set<std::string> different(names.begin(), names.end());
+    return !names.empty() && different.size() == names.size() && !different.contains("");
   }
 
   // Of the column with the number 1 (one-hot), where all others beside the image have 0.

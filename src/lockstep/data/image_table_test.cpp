@@ -93,6 +93,8 @@ TEST_F(ImageTable, MayHaveNamesWithoutEndings) {
   EXPECT_THAT(read("id,level\n2,0\n3,1\n"), ElementsAre("a/2.png=0", "b/3.png=1"));
   EXPECT_THAT(read("level,image\n3,2\n2,3\n"), ElementsAre("b/3.png=2", "a/2.png=3"));
   EXPECT_THAT(read("id,label\n2,dog\n", {.classes = {"cat", "dog"}}), ElementsAre("a/2.png=dog"));
+  EXPECT_THAT(failure("id,digit\n17,3\n2,1\n3,2\n"), HasSubstr("line 2 names it, but there is no such image"))
+      << "the named column, also if its first image is missing";
   folder_.write("a/x-ray.v2.png", test::bytes_of(test::kGrey8));
   EXPECT_THAT(read("id,label\nx-ray.v2,dog\n3,cat\n"), ElementsAre("b/3.png=cat", "a/x-ray.v2.png=dog"));
 }
@@ -104,6 +106,7 @@ TEST_F(ImageTable, MayHaveAColumnForEachClass) {
   EXPECT_THAT(read("image,cat,dog,cow\na/1,1,0,0\n2,0,1,0\n3,0,1,0\n"), expected);
   EXPECT_THAT(failure("image,cat,dog,cow\na/1.png,1,0,0\na/2.png,1,1,0\n"),
               HasSubstr("line 3: the image is not of one class"));
+  EXPECT_THAT(failure("image,cat,cat,dog\na/1.png,1,0,0\n"), HasSubstr("which column has the classes"));
   EXPECT_THAT(failure("image,cat,dog,age\na/1.png,1,0,7\n"), HasSubstr("which column has the classes"));
 }
 

@@ -57,8 +57,10 @@ std::map<std::string, FetchedFiles::State> FetchedFiles::look() const {
   std::map<std::string, State> found;
   for (const std::string& pattern : patterns_) {
     for (const std::string& name : matches(escaped(base_) + pattern)) {
+      // Opening a file asks its server; what was last known of it may be seconds old.
+      const Descriptor file(::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
       struct stat status {};
-      if (::stat(name.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+      if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
       found[name] = {status.st_ino, status.st_size, status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
     }
   }

@@ -21,7 +21,7 @@ TEST(FetchedFiles, AreThoseThatTheCommandWroteWhateverTheClockOfTheirServer) {
   write("changed.csv", "old");
   write("other.txt", "old");
   const FetchedFiles files({.working_folder = work.string(), .fetch = {"*.csv", "out/*"}});
-  write("changed.csv", "new");
+  write("changed.csv", "changed");
   write("new.csv", "new");
   write("out/a.bin", "new");
   for (const char* name : {"changed.csv", "new.csv"})

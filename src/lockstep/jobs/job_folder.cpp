@@ -13,6 +13,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_run.h"
 #include "lockstep/record/known_part.h"
@@ -95,7 +96,9 @@ fs::path jobs_folder() {
     throw Error(ErrorCode::invalid_option,
                 "the environment variable LOCKSTEP_JOBS cannot be " + quote(chosen.string()) +
                     ": it is not an absolute path",
-                "export LOCKSTEP_JOBS=$PWD/" + chosen.lexically_normal().string());
+                chosen.native().starts_with('~')
+                    ? "write $HOME in place of ~"
+                    : "export LOCKSTEP_JOBS=$PWD/" + shell_word(chosen.lexically_normal().string()));
   if (home.is_absolute()) return home / "lockstep-jobs";
   throw Error(ErrorCode::not_found, "there is no folder for jobs: HOME is not set",
               "set LOCKSTEP_JOBS to an absolute path");

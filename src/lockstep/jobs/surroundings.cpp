@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,10 +34,11 @@ bool is_secret(const std::string& name, const std::vector<std::string>& named) {
 
 Surroundings surroundings_here(const std::vector<std::string>& named) {
   Surroundings here;
+  const auto of_launcher = launch::launcher_variables(&std::getenv);
   for (char* const* entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    if (name == kShownAs || launch::tells_place(name)) continue;
+    if (name == kShownAs || of_launcher.contains(name)) continue;
     if (is_secret(name, named)) {
       here.secrets.push_back(name);
     } else if (is_utf8(text)) {

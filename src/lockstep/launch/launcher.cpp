@@ -154,18 +154,17 @@ bool may_be_a_shell(const Variable& variable, const Names& names, int64_t size) 
 
 }  // namespace
 
-bool tells_place(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kOfAll{"MASTER_ADDR",
-                                                   "MASTER_PORT",
-                                                   "TORCHELASTIC_USE_AGENT_STORE",
-                                                   "TORCHELASTIC_RESTART_COUNT",
-                                                   "LOCKSTEP_LOST_STATUS",
-                                                   "LOCKSTEP_STOPPED_STATUS"};
-  return std::ranges::find(kOfAll, name) != kOfAll.end() ||
-         std::ranges::any_of(kLaunchers, [&](const Names& names) {
-           return name == names.rank || name == names.size || name == names.local_rank ||
-                  name == names.local_size;
-         });
+std::set<std::string, std::less<>> launcher_variables(const Variable& variable) {
+  if (launcher_of(variable) == nullptr) return {};
+  std::set<std::string, std::less<>> names{"MASTER_ADDR",
+                                           "MASTER_PORT",
+                                           "TORCHELASTIC_USE_AGENT_STORE",
+                                           "TORCHELASTIC_RESTART_COUNT",
+                                           "LOCKSTEP_LOST_STATUS",
+                                           "LOCKSTEP_STOPPED_STATUS"};
+  for (const Names& launcher : kLaunchers)
+    names.insert({launcher.rank, launcher.size, launcher.local_rank, launcher.local_size});
+  return names;
 }
 
 bool is_in_slurm_step(const Variable& variable) {

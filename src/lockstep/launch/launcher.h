@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
-#include <string_view>
 
 namespace lockstep::launch {
 
@@ -43,9 +43,10 @@ struct Launch {
 /// missing or has an impossible value.
 std::optional<Launch> read_launch(const std::function<const char*(const char* name)>& variable);
 
-/// Whether in a variable of this name a launcher tells a process its place, where the ranks meet or how ranks
-/// end. A command that such a process gives to others (a job) is no rank.
-bool tells_place(std::string_view name);
+/// The variables in which a launcher has told this process its place, where the ranks meet and how they end;
+/// none if none of them gave a rank. A command that such a process gives to others (a job) is no rank.
+std::set<std::string, std::less<>> launcher_variables(
+    const std::function<const char*(const char* name)>& variable);
 
 /// Whether srun has started this process, or the shell in which it was started.
 bool is_in_slurm_step(const std::function<const char*(const char* name)>& variable);

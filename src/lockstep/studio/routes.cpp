@@ -347,7 +347,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/sweeps", get_sweeps, Pace::slow},
     {"GET", "/api/sweep", get_sweep, Pace::slow},
     {"GET", "/api/sweep-table", get_sweep_table, Pace::slow},
-    {"GET", "/api/sweep-report", get_sweep_report},
+    {"GET", "/api/sweep-report", get_sweep_report, Pace::slow},
     {"GET", "/api/profiles", get_profiles, Pace::slow},
     {"GET", "/api/profile", get_profile, Pace::slow},
     {"GET", "/api/profile-file", get_profile_file, Pace::slow},

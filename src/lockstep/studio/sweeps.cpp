@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr int kMostDepth = 16;
 constexpr auto kLookInterval = std::chrono::seconds(1);
-constexpr int kShareOfTime = 10;  // at most a tenth of the time is spent on looking
+constexpr std::chrono::seconds kMostWait{10};  // a healthy look at many sweeps takes less
+constexpr int kShareOfTime = 10;               // at most a tenth of the time is spent on looking
 
 // Folders of sweeps below one. Does not look into sweeps, runs and hidden folders.
 void find_sweeps(const fs::path& folder, int depth, std::map<std::string, fs::path>& found) {
@@ -82,6 +83,14 @@ Json head_of(const sweep::Table& table) {
 
 }  // namespace
 
+std::unique_lock<std::timed_mutex> Sweeps::begin_looking() {
+  std::unique_lock lock(looking_, kMostWait);
+  if (!lock)
+    throw Error(ErrorCode::timeout, "a folder of sweeps does not answer",
+                "another request has waited for it for " + std::to_string(kMostWait.count()) + " s");
+  return lock;
+}
+
 // With looking_.
 void Sweeps::look() {
   if (Clock::now() < next_look_) return;
@@ -114,7 +123,7 @@ Json Sweeps::about(const std::string& id, const fs::path& folder) {
 }
 
 Json Sweeps::list() {
-  const std::lock_guard looking(looking_);
+  const auto looking = begin_looking();
   look();
   std::map<std::string, fs::path> folders;
   {
@@ -135,7 +144,7 @@ std::optional<fs::path> Sweeps::find(const std::string& id) {
 sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
   auto folder = find(id);
   if (!folder) {
-    const std::lock_guard looking(looking_);
+    const auto looking = begin_looking();
     look();
     folder = find(id);
   }

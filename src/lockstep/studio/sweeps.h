@@ -16,7 +16,7 @@
 namespace lockstep::studio {
 
 /// Looks at the disk when a page asks. Any thread. A slow folder holds list(), and paths_of() of an id that
-/// is not known yet.
+/// is not known yet; who waits longer than some seconds for another look gets an error (timeout).
 class Sweeps {
  public:
   explicit Sweeps(std::vector<std::filesystem::path> roots) : roots_(std::move(roots)) {}
@@ -34,12 +34,13 @@ class Sweeps {
     std::string signature{};  // of its files
     Json about{};
   };
+  std::unique_lock<std::timed_mutex> begin_looking();
   void look();
   Json about(const std::string& id, const std::filesystem::path& folder);
   std::optional<std::filesystem::path> find(const std::string& id);
 
   std::vector<std::filesystem::path> roots_;
-  std::mutex looking_;  // of the next two, while folders and files are read; taken before mutex_
+  std::timed_mutex looking_;  // of the next two, while folders and files are read; taken before mutex_
   std::map<std::string, Known> known_;
   Clock::time_point next_look_{};
   std::mutex mutex_;  // of folders_; for short times

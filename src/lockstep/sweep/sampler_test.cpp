@@ -30,6 +30,7 @@ TEST(Space, ReadsRangesAndChoices) {
   EXPECT_TRUE(space.parameters()[1].log);
   EXPECT_EQ(space.parameters()[2].kind, ParameterKind::integer);
   EXPECT_EQ(space.parameters()[4].choices, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_NO_THROW(Space().add("ratio", "16:9"));
   space.add("d", "two words, 10:20:a ,3");
   EXPECT_EQ(space.parameters()[6].choices, (std::vector<std::string>{"two words", "10:20:a", "3"}));
   EXPECT_TRUE(space.counts(5, {0, 0.1, 1, 1, 1, kAbsent}));

@@ -59,12 +59,12 @@ void read_range(std::string_view text, Parameter& parameter) {
   parameter.high = bound_of(parameter.name, high);
 }
 
-// "0.001-0.1" and "0.001:0.1", as ranges are often written.
+// "0.001-0.1" and "0.001:0.1", as ranges are often written; "16:9" is a ratio.
 bool is_range_with_another_sign(std::string_view text) {
   const std::vector<std::string> parts = split(text, ':');
-  if (parts.size() > 1 && std::ranges::all_of(parts, [](const std::string& part) {
-        return parse_number<double>(part).has_value();
-      }))
+  const auto is_number = [](const std::string& part) { return parse_number<double>(part).has_value(); };
+  if (parts.size() > 1 && std::ranges::all_of(parts, is_number) &&
+      *parse_number<double>(parts.front()) < *parse_number<double>(parts.back()))
     return true;
   for (size_t dash = text.find('-', 1); dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
     if (parse_number<double>(text.substr(0, dash)) && parse_number<double>(text.substr(dash + 1)))

@@ -109,6 +109,7 @@ std::vector<T> LineReader<T>::read() {
   const OpenFile opened(file_, O_RDONLY);
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) throw errno_error(errno, "look at", file_.string());
+  if (offset_ > 0 && status.st_ino != inode_) return {};  // another file, as has_lost_lines() says
   if (status.st_size <= offset_) return {};
   if (status.st_size - offset_ > kMostBytes)
     throw Error(ErrorCode::corrupt_data, quote(file_.string()) + " has more than " + as_bytes(kMostBytes));

@@ -66,8 +66,8 @@ template <Described T>
 class LineReader {
  public:
   explicit LineReader(std::filesystem::path file) : file_(std::move(file)) {}
-  /// The complete lines that are new since the last call; none where there is no file. Throws corrupt_data,
-  /// with the number of the line; the next call then reads it again.
+  /// The complete lines that are new since the last call; none where there is no file, or another one. Throws
+  /// corrupt_data, with the number of the line; the next call then reads it again.
   std::vector<T> read();
   /// Whether lines that were read are not in the file any more: it was removed, replaced or cut.
   bool has_lost_lines() const;

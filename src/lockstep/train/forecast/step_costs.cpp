@@ -187,9 +187,11 @@ class StepMeasurement {
       at::set_num_threads(1);
       const std::unique_ptr<ShardRunner> runner = probe_.make_runner();
       if (plan_.network.keep_features) {
+        const data::Shard group = made_up_shard(plan_, kFeaturesGroup);
         costs_.feature_sample =
-            typical_seconds([&] { shard_.input = runner->features(shard_.images).cpu(); }, kSeconds / 2) /
-            static_cast<double>(shard_.count);
+            typical_seconds([&] { (void)runner->features(group.images).cpu(); }, kSeconds / 2) /
+            static_cast<double>(kFeaturesGroup);
+        shard_.input = runner->features(shard_.images).cpu();
       }
       probe_.train(*runner, shard_);
       const ShardResult timed = runner->train(shard_, shard_.count, /*step=*/0);

@@ -34,12 +34,12 @@ constexpr int64_t kPieceBytes = int64_t{16} << 20;
 
 // A power of two, because kernels divide samples into blocks of 4 or 8; 0 without a layer graph, whose
 // outputs are known.
-int64_t samples_of_piece(const nn::Instance& instance) {
+int64_t samples_of_piece(const nn::Instance& instance, const FrozenLayers& frozen) {
   int64_t largest = 0;
   for (const nn::InstanceLayer& layer : instance.layers) largest = std::max(largest, layer.output_count);
   if (largest == 0) return 0;
   const auto fitting = static_cast<uint64_t>(kPieceBytes / (largest * static_cast<int64_t>(sizeof(float))));
-  return static_cast<int64_t>(std::bit_floor(std::max<uint64_t>(1, fitting)));
+  return std::max(frozen.group, static_cast<int64_t>(std::bit_floor(std::max<uint64_t>(1, fitting))));
 }
 
 // The sum of a node's shards, in the first one's memory.
@@ -78,7 +78,7 @@ ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
       convolutions_(options_.kernels == Kernels::auto_),
       layers_keep_apart_(train::layers_keep_apart(own_.instance)),
       random_layers_(std::ranges::count_if(own_.instance.layers, &nn::InstanceLayer::random)),
-      piece_(samples_of_piece(own_.instance)),
+      piece_(samples_of_piece(own_.instance, options_.frozen)),
       recorded_(options_.recording,
                 [this](RecordedPass& pass, device::StepGraph& graph) { compute_recorded(pass, graph); }),
       anomalies_(options_.detect_anomaly ? std::make_unique<AnomalyWatch>(own_.instance) : nullptr) {}

@@ -15,8 +15,10 @@ ShardRunnerOptions shard_runner_options(const Plan& plan) {
           .label_smoothing = plan.update.label_smoothing,
           .detect_anomaly = plan.record.detect_anomaly,
           .padded_left = plan.data.format.padding == data::PaddingSide::left,
-          .frozen = {static_cast<size_t>(plan.network.frozen_layers),
-                     plan.data.streamed || plan.data.augment.any() ? 0 : kFeaturesGroup}};
+          .frozen = plan.network.frozen_layers == 0
+                        ? FrozenLayers()
+                        : FrozenLayers{static_cast<size_t>(plan.network.frozen_layers),
+                                       plan.data.streamed || plan.data.augment.any() ? 0 : kFeaturesGroup}};
 }
 
 }  // namespace lockstep::train
