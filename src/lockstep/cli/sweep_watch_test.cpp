@@ -100,7 +100,7 @@ TEST(SweepTable, ShowsTheRowsThatFitAllConditions) {
                                                         {"state=ended trial>=3", "3 4"},
                                                         {"trial<=1", "0 1"},
                                                         {"note=nan", "1"},
-                                                        {"note=", "0 2 3 4"},
+                                                        {"note=", "0 2 4"},
                                                         {"trial=1.0", "1"},
                                                         {"result=0.0001235", "4"},
                                                         {"words two", "0 3"},
