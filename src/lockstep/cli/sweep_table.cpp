@@ -49,9 +49,7 @@ auto sort_key(const std::string& text) {
 std::string short_number(const std::string& text) {
   const auto number = parse_number<double>(text);
   if (!number || text.size() <= 8) return text;
-  char shown[32];
-  std::snprintf(shown, sizeof shown, "%.4g", *number);
-  return shown;
+  return figure_cell(*number);
 }
 
 std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& asked) {

@@ -32,8 +32,8 @@ constexpr int64_t kSamplesTogether = 64;
 // about four such outputs at a time.
 constexpr int64_t kPieceBytes = int64_t{16} << 20;
 
-// A power of two, because kernels divide samples into blocks of 4 or 8; 0 without a layer graph, whose
-// outputs are known.
+// A power of two, because kernels divide samples into blocks of 4 or 8, and no less than frozen layers take
+// anyway; 0 without a layer graph, whose outputs are known.
 int64_t samples_of_piece(const nn::Instance& instance, const FrozenLayers& frozen) {
   int64_t largest = 0;
   for (const nn::InstanceLayer& layer : instance.layers) largest = std::max(largest, layer.output_count);
