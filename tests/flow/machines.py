@@ -55,6 +55,8 @@ class Machines:
             self.give_address(machine)
 
     def plug_in(self, machine):
+        # The kernel takes the wire of a machine that crashed away in its own time.
+        self.run(0, "sh", "-c", f"ip link delete port-{machine} 2>/dev/null; true")
         self.connect(0, f"port-{machine}", machine, "wire")
         self.run(0, "sh", "-c", f"ip link set port-{machine} master wire && ip link set port-{machine} up")
         self.give_address(machine)
