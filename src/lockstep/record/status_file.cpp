@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lockstep/base/blanks.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
@@ -56,15 +57,9 @@ bool is_hash(std::string_view line) {
          std::all_of(line.begin(), line.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-std::string_view without_blanks(std::string_view text) {
-  constexpr std::string_view kBlanks(" \t\r\n\0", 5);  // other programs may fill the block with any of them
-  const size_t last = text.find_last_not_of(kBlanks);
-  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
-}
-
-// Other programs may leave the line with the hash out.
+// Other programs may leave the line with the hash out, and fill the block with other blanks.
 std::optional<Status> parse_block(std::string_view block) {
-  std::string_view json = without_blanks(block);
+  std::string_view json = without_last_blanks(block);
   const size_t last_line = json.rfind('\n');
   if (last_line != std::string_view::npos && is_hash(json.substr(last_line + 1))) {
     const std::string_view hash = json.substr(last_line + 1);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "lockstep/base/blanks.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -71,12 +72,6 @@ bool is_range_with_another_sign(std::string_view text) {
       return true;
   }
   return false;
-}
-
-// At its ends: "a, b" is a list of two.
-std::string without_blanks(const std::string& text) {
-  const size_t begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
 }
 
 std::string text_in(const Json& json, std::string_view name) {
@@ -166,7 +161,7 @@ void Space::add(std::string_view name, std::string_view text) {
     read_range(text, parameter);
   } else {
     parameter.kind = ParameterKind::categorical;
-    for (const std::string& choice : split(text, ',')) parameter.choices.push_back(without_blanks(choice));
+    for (const std::string& choice : split(text, ',')) parameter.choices.emplace_back(without_blanks(choice));
     if (is_range_with_another_sign(text))
       refuse(name, quote(text) + " is no range: its bounds have two points between them");
     if (std::ranges::find(parameter.choices, "") != parameter.choices.end())
