@@ -8,9 +8,11 @@
 #include <set>
 #include <tuple>
 
+#include "lockstep/base/blanks.h"
 #include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/cells.h"
 #include "lockstep/data/internal/dataset_parts.h"
 #include "lockstep/data/internal/parallel.h"
 #include "lockstep/data/internal/sequence_text.h"
@@ -45,8 +47,8 @@ bool begins_as_value(std::string_view word) {
 
 /// Whether no cell of the line is a number.
 bool names_channels(std::string_view line) {
-  for (std::optional rest(line); rest;) {
-    const std::string_view word = without_plus(next_cell(rest));
+  for (CellReader cells(line, ','); !cells.at_end();) {
+    const std::string_view word = without_plus(cells.next());
     if (word == "?" || begins_as_value(word)) return false;
   }
   return true;
@@ -69,7 +71,7 @@ Sequence read_csv(std::string_view text, const std::string& path, int64_t& chann
   TextPlace place{path};
   std::vector<float> rows;
   while (next_line(rest, line, place)) {
-    if (line.empty() || (rows.empty() && place.line == 1 && names_channels(line))) continue;
+    if (without_blanks(line).empty() || (rows.empty() && place.line == 1 && names_channels(line))) continue;
     const size_t before = rows.size();
     append_numbers(line, place, rows);
     const auto count = static_cast<int64_t>(rows.size() - before);
@@ -207,7 +209,7 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
   std::vector<std::string> texts(files.size());
   for_each_index(static_cast<int64_t>(files.size()), store.parallel_reads(), [&](int64_t i) {
     const ClassFile& file = files[static_cast<size_t>(i)];
-    texts[static_cast<size_t>(i)] = as_utf8(store.read({file.path.native(), file.bytes}, kMostSequenceBytes));
+    texts[static_cast<size_t>(i)] = text_of(store.read({file.path.native(), file.bytes}, kMostSequenceBytes));
   });
   return texts;
 }
@@ -216,6 +218,11 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
 
 bool is_csv_name(std::string_view name) {
   return name.size() > 3 && lower(name.substr(name.size() - 4)) == ".csv";
+}
+
+bool is_table_name(std::string_view name) {
+  const std::string low = lower(name);
+  return low.ends_with(".csv") || low.ends_with(".tsv") || low.ends_with(".txt");
 }
 
 bool fits_csv(const Files& files) {

@@ -1,6 +1,6 @@
-// A CSV table of images: a line has an image's file name and its class, or a 1 in the class's column. Names
-// are relative to the table's folder, or are those of files that lie somewhere below it. In tables without
-// any endings (.jpg), they are those of images without their endings.
+// A table of images (.csv, .tsv, .txt): a line has an image's file name and its class, or a 1 in the class's
+// column. Names are relative to the table's folder, or are those of files that lie somewhere below it. In
+// tables without any endings (.jpg), they are those of images without their endings.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -8,10 +8,12 @@
 #include <span>
 #include <unordered_map>
 
+#include "lockstep/base/blanks.h"
 #include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/cells.h"
 #include "lockstep/data/internal/image_listing.h"
 #include "lockstep/data/internal/images_by_name.h"
 #include "lockstep/data/internal/kinds.h"
@@ -30,32 +32,6 @@ struct TableLine {
   int64_t number = 0;  // counted from 1
   std::string image{}, class_name{};
 };
-
-char separator_of(std::string_view line) {
-  constexpr std::array<char, 3> kSeparators{',', ';', '\t'};
-  return *std::ranges::max_element(kSeparators, {},
-                                   [&](char each) { return std::ranges::count(line, each); });
-}
-
-/// The cells of a line, without quotes around them. A quote in a quoted cell is doubled (RFC 4180), and one
-/// within another cell is a character.
-Cells cells_of(std::string_view line, char separator) {
-  Cells cells(1);
-  bool is_quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"' && (is_quoted || trimmed(cells.back()).empty())) {
-      const bool is_doubled = is_quoted && i + 1 < line.size() && line[i + 1] == '"';
-      if (is_doubled) cells.back() += line[i++];
-      if (!is_doubled) is_quoted = !is_quoted;
-    } else if (line[i] == separator && !is_quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += line[i];
-    }
-  }
-  for (std::string& cell : cells) cell = std::string(trimmed(cell));
-  return cells;
-}
 
 std::optional<size_t> image_column(const Cells& cells) {
   const auto found = std::ranges::find_if(cells, is_image_name);
@@ -117,10 +93,9 @@ std::optional<IdColumn> id_column_among(Columns columns, std::string_view text, 
   std::optional<size_t> class_names, image_names;
   std::optional<IdColumn> found;
   TextPlace place;
-  char separator = 0;
+  const char separator = separator_of(text);
   for (std::string_view line; next_line(text, line, place);) {
-    if (line.empty()) continue;
-    if (separator == 0) separator = separator_of(line);
+    if (without_blanks(line).empty()) continue;
     const Cells cells = cells_of(line, separator);
     if (image_column(cells)) return std::nullopt;
     if (found) return found;
@@ -159,17 +134,20 @@ class TableReader {
  public:
   /// ids: none if the images' names have endings.
   TableReader(std::string_view text, std::string path, std::optional<IdColumn> ids, bool unlabelled)
-      : rest_(text), place_{std::move(path)}, ids_(ids), unlabelled_(unlabelled) {}
+      : rest_(text),
+        place_{std::move(path)},
+        ids_(ids),
+        unlabelled_(unlabelled),
+        separator_(separator_of(text)) {}
 
   /// Throws corrupt_data with the line.
   std::vector<TableLine> read() {
     std::vector<TableLine> lines;
     Cells names;
     for (std::string_view line; next_line(rest_, line, place_);) {
-      if (line.empty()) continue;
-      if (separator_ == 0) separator_ = separator_of(line);
+      if (without_blanks(line).empty()) continue;
       Cells cells = cells_of(line, separator_);
-      check_count(cells);
+      check_count(line, cells);
       if (image_) {
         lines.push_back(line_of(std::move(cells)));
       } else if (const auto image = column_of_image(cells, names)) {
@@ -190,9 +168,11 @@ class TableReader {
     return ids_->is_after_names && names.empty() ? std::nullopt : std::optional(ids_->column);
   }
 
-  void check_count(const Cells& cells) {
+  void check_count(std::string_view line, const Cells& cells) {
     if (columns_ == 0) columns_ = cells.size();
     if (cells.size() == columns_) return;
+    if (std::ranges::count(line, '"') % 2 != 0)
+      refuse(place_, kOpenQuote, "write a value without ends of lines, and each quote within quotes twice");
     refuse(place_,
            "the line has " + counted(std::ssize(cells), "value") + ", but earlier lines have " +
                std::to_string(columns_),
@@ -258,7 +238,7 @@ class TableReader {
   TextPlace place_;
   const std::optional<IdColumn> ids_;
   const bool unlabelled_;
-  char separator_ = 0;
+  const char separator_;
   size_t columns_ = 0;
   std::optional<size_t> image_, class_;
   Cells class_names_;  // of the columns, in a table with a column for each class
@@ -296,11 +276,27 @@ Found find_images(const std::string& table, const std::vector<TableLine>& lines,
   return found;
 }
 
+/// Throws as TableReader and find_images do.
+Found read_table(const std::string& table, const std::string& text, const Files& folder, bool unlabelled) {
+  std::optional<ImagesByName> images;
+  std::optional<IdColumn> ids;
+  if (may_have_ids(text)) {
+    images.emplace(folder, Endings::left_out);
+    ids = id_column(text, [&](std::string_view cell) { return images->has(cell); });
+  }
+  if (!ids) images.emplace(folder, Endings::written);
+  const std::vector<TableLine> lines = TableReader(text, table, ids, unlabelled).read();
+  if (lines.empty())
+    refuse({table}, "the table has no images",
+           "write a line for each image, with its file name and its class");
+  return find_images(table, lines, folder, *images);
+}
+
 std::string head_of(const Files& files) {
   std::string head(kHeadBytes, '\0');
   const Files::Name& table = files.names().front();
   head.resize(files.store()->read_at({files.path(table), table.bytes}, 0, head));
-  return as_utf8(std::move(head));
+  return text_of(std::move(head));
 }
 
 }  // namespace
@@ -308,13 +304,14 @@ std::string head_of(const Files& files) {
 // Sequences have numbers only, and perhaps names in the first line. The folder is listed only for a table
 // that may have images without their endings.
 bool fits_image_table(const Files& files) {
-  if (!files.one_file() || !is_csv_name(files.path(files.names().front()))) return false;
+  if (!files.one_file() || !is_table_name(files.path(files.names().front()))) return false;
   const std::string head = head_of(files);
+  const char separator = separator_of(head);
   std::string_view rest = head, line;
   std::vector<Cells> lines;
   for (TextPlace place; next_line(rest, line, place);) {
-    if (line.empty()) continue;
-    lines.push_back(cells_of(line, separator_of(line)));
+    if (without_blanks(line).empty()) continue;
+    lines.push_back(cells_of(line, separator));
     if (image_column(lines.back())) return true;
   }
   if (lines.size() == 1 && named_column(lines.front(), kColumnsOfImages, std::nullopt)) return true;
@@ -325,20 +322,9 @@ bool fits_image_table(const Files& files) {
 
 Source open_image_table(Files files, const SourceOptions& options) {
   const std::string& table = files.root();
-  const std::string text = as_utf8(files.read(files.path(files.names().front()), kMostTableBytes));
+  const std::string text = text_of(files.read(files.path(files.names().front()), kMostTableBytes));
   Files& folder = files.folder_of_file();
-  std::optional<ImagesByName> images;
-  std::optional<IdColumn> ids;
-  if (may_have_ids(text)) {
-    images.emplace(folder, Endings::left_out);
-    ids = id_column(text, [&](std::string_view cell) { return images->has(cell); });
-  }
-  if (!ids) images.emplace(folder, Endings::written);
-  const std::vector<TableLine> lines = TableReader(text, table, ids, options.unlabelled).read();
-  if (lines.empty())
-    refuse({table}, "the table has no images",
-           "write a line for each image, with its file name and its class");
-  Found found = find_images(table, lines, folder, *images);
+  Found found = read_table(table, text, folder, options.unlabelled);
   if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
     refuse_files(table, found.missing,
                  found.missing.size() == 1 ? "the name of 1 image that cannot be found"
@@ -352,6 +338,23 @@ Source open_image_table(Files files, const SourceOptions& options) {
   put_in_order(table, found.images, options);
   return {images_in(folder.store(), std::move(found.images), options, table), folder.described("image table"),
           std::move(found.missing)};
+}
+
+std::string table_of_classes(const Files& folder) {
+  std::string best;
+  size_t most = 0;
+  for (const std::string& name : folder.at_root(is_table_name)) {
+    const std::string table = folder.shown(name);
+    try {
+      const std::string text = text_of(folder.read(name, kMostTableBytes));
+      const Found found = read_table(table, text, folder, /*unlabelled=*/false);
+      if (found.images.classes.size() < 2 || found.images.entries.size() <= most) continue;
+      most = found.images.entries.size();
+      best = table;
+    } catch (const Error&) {  // it is another kind of table
+    }
+  }
+  return best;
 }
 
 }  // namespace lockstep::data

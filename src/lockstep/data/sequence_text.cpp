@@ -1,9 +1,11 @@
 #include "lockstep/data/internal/sequence_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "lockstep/base/text.h"
+#include "lockstep/data/internal/cells.h"
 #include "lockstep/data/internal/unicode.h"
 
 namespace lockstep::data {
@@ -29,31 +31,6 @@ std::optional<float> number_of(std::string_view word) {
 constexpr uint32_t kUpperHalf = 0xd800 >> 10, kLowerHalf = 0xdc00 >> 10;
 constexpr uint32_t kUnknownCharacter = 0xfffd;
 
-}  // namespace
-
-void refuse(const TextPlace& place, const std::string& why, std::string hint) {
-  throw Error(ErrorCode::corrupt_data,
-              "cannot read \"" + place.path + "\"" +
-                  (place.line > 0 ? ", line " + std::to_string(place.line) : "") + ": " + why,
-              std::move(hint));
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r";
-  const size_t begin = text.find_first_not_of(kBlanks);
-  return begin == std::string_view::npos ? std::string_view()
-                                         : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
-}
-
-bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place) {
-  if (rest.empty()) return false;
-  const size_t end = rest.find('\n');
-  line = trimmed(rest.substr(0, end));
-  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-  ++place.line;
-  return true;
-}
-
 std::string as_utf8(std::string text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf", kLittleEndian = "\xff\xfe", kBigEndian = "\xfe\xff";
   if (text.starts_with(kMark)) text.erase(0, kMark.size());
@@ -78,14 +55,37 @@ std::string as_utf8(std::string text) {
   return converted;
 }
 
-std::string_view next_cell(std::optional<std::string_view>& rest) {
-  const std::string_view line = trimmed(*rest);
-  const size_t quote = line.starts_with('"') ? line.find('"', 1) : std::string_view::npos;
-  const size_t comma = line.find(',', quote == std::string_view::npos ? 0 : quote);
-  rest = comma == std::string_view::npos ? std::nullopt : std::optional(line.substr(comma + 1));
-  const std::string_view cell = trimmed(line.substr(0, comma));
-  const bool is_quoted = cell.size() > 1 && cell.front() == '"' && cell.back() == '"';
-  return is_quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
+// Several "\r" before a "\n" are one end of a line.
+void end_lines(std::string& text) {
+  for (size_t at = text.find('\r'); at != std::string::npos; at = text.find('\r', at)) {
+    const size_t end = std::min(text.find_first_not_of('\r', at), text.size());
+    if (end == text.size() || text[end] != '\n') text.replace(at, end - at, end - at, '\n');
+    at = end;
+  }
+}
+
+}  // namespace
+
+void refuse(const TextPlace& place, const std::string& why, std::string hint) {
+  throw Error(ErrorCode::corrupt_data,
+              "cannot read \"" + place.path + "\"" +
+                  (place.line > 0 ? ", line " + std::to_string(place.line) : "") + ": " + why,
+              std::move(hint));
+}
+
+bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place) {
+  if (rest.empty()) return false;
+  const size_t end = rest.find('\n');
+  line = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  ++place.line;
+  return true;
+}
+
+std::string text_of(std::string bytes) {
+  std::string text = as_utf8(std::move(bytes));
+  end_lines(text);
+  return text;
 }
 
 std::string_view without_plus(std::string_view cell) {
@@ -93,8 +93,9 @@ std::string_view without_plus(std::string_view cell) {
 }
 
 void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers) {
-  for (std::optional rest(text); rest;) {
-    const std::string_view word = without_plus(next_cell(rest));
+  for (CellReader cells(text, ','); !cells.at_end();) {
+    const std::string_view word = without_plus(cells.next());
+    if (cells.has_open_quote()) refuse(place, kOpenQuote, "write a second quote at the end of the value");
     const auto value = number_of(word);
     if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values before training");
     if (word.empty())

@@ -5,6 +5,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "lockstep/base/blanks.h"
 #include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/internal/sequence_text.h"
@@ -19,7 +20,7 @@ constexpr int64_t kMostChannels = 1'000'000;
 // At most `most` characters, because a line can be as long as the file.
 std::vector<std::string_view> words_of(std::string_view line, size_t most) {
   std::vector<std::string_view> words;
-  for (line = trimmed(line); !line.empty() && words.size() < most; line = trimmed(line)) {
+  for (line = without_blanks(line); !line.empty() && words.size() < most; line = without_blanks(line)) {
     const size_t end = std::min(line.find_first_of(" \t"), line.size());
     words.push_back(line.substr(0, end));
     line.remove_prefix(end);
@@ -31,7 +32,7 @@ class TsReader {
  public:
   TsReader(const Files& files, const SourceOptions& options)
       : kind_(files.described("sequence file")),
-        text_(as_utf8(files.read(files.path(files.names().front()), kMostSequenceBytes))),
+        text_(text_of(files.read(files.path(files.names().front()), kMostSequenceBytes))),
         rest_(text_),
         place_{files.root()},
         options_(options) {}
@@ -40,7 +41,7 @@ class TsReader {
     read_header();
     check_class_names(classes_, place_.path, options_);
     std::string_view line;
-    while (next_line(rest_, line, place_)) {
+    while (next_line(line)) {
       if (!line.empty() && line.front() != '#') read_series(line);
     }
     if (sequences_.empty())
@@ -49,9 +50,15 @@ class TsReader {
   }
 
  private:
+  bool next_line(std::string_view& line) {
+    if (!data::next_line(rest_, line, place_)) return false;
+    line = without_blanks(line);
+    return true;
+  }
+
   void read_header() {
     std::string_view line;
-    while (next_line(rest_, line, place_)) {
+    while (next_line(line)) {
       if (line.empty() || line.front() == '#') continue;
       if (line.front() != '@')
         refuse(place_,
@@ -107,7 +114,7 @@ class TsReader {
       const size_t colon = line.rfind(':');
       if (colon == std::string_view::npos)
         refuse(place_, "the series has no class", "write the values, a colon, then the class");
-      sequence.label = label_of(trimmed(line.substr(colon + 1)));
+      sequence.label = label_of(without_blanks(line.substr(colon + 1)));
       line = line.substr(0, colon);
     }
     const int64_t channels = std::count(line.begin(), line.end(), ':') + 1;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,19 +23,16 @@ struct TextPlace {
 /// corrupt_data: `cannot read "path", line 17: why`; no line before the first one.
 [[noreturn]] void refuse(const TextPlace& place, const std::string& why, std::string hint = {});
 
-/// The text without blanks at both ends.
-std::string_view trimmed(std::string_view text);
-
-/// Removes the next line from `rest` and returns it trimmed. False at the end.
+/// Removes the next line from `rest` and returns it without its "\n". False at the end.
 bool next_line(std::string_view& rest, std::string_view& line, TextPlace& place);
 
-/// The text as UTF-8 without the byte order mark, which Windows' programs write before it. UTF-16 is
+/// A file's bytes as UTF-8 whose lines end in "\n" or "\r\n": a "\r" alone, with which old programs for Macs
+/// end a line, becomes "\n". Without the byte order mark, which Windows' programs write before it. UTF-16 is
 /// converted if it has a mark or begins with a character of ASCII; halves of characters become U+FFFD.
-std::string as_utf8(std::string text);
+std::string text_of(std::string bytes);
 
-/// Removes the next cell of a comma-separated line and returns it trimmed, without quotes around it. `rest`
-/// becomes nullopt after the last cell.
-std::string_view next_cell(std::optional<std::string_view>& rest);
+/// Why a line is refused in which a quoted cell does not end.
+inline constexpr const char* kOpenQuote = "the line has a quote (\") without a second one";
 
 /// A cell's number. from_chars takes no plus sign.
 std::string_view without_plus(std::string_view cell);

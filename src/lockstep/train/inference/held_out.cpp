@@ -87,7 +87,7 @@ std::string doubt_of_twin(const data::Dataset& dataset, const Run& run) {
   const std::string place = folder.empty() ? "" : seen_by_run(folder, run.events);
   if (place.empty() || !is_there(place) || data::has_samples_at(dataset, place)) return "";
   // A table may name images anywhere in its folder.
-  if (data::is_csv_name(place) && data::shared_samples(open(folder, {}, run), dataset) > 0) return "";
+  if (data::is_table_name(place) && data::shared_samples(open(folder, {}, run), dataset) > 0) return "";
   return same_names_as(folder);
 }
 
@@ -110,7 +110,7 @@ TrainedOn shared_with_training(const data::Dataset& dataset, const Run& run) {
   const bool is_below = data::has_samples_at(dataset, place);
   if (!is_there(place) && !is_below)
     return {.unknown = "the run's training data are not at \"" + folder + "\" any more"};
-  if (!is_below && !data::is_csv_name(place)) return copied_from_training(dataset, folder, run);
+  if (!is_below && !data::is_table_name(place)) return copied_from_training(dataset, folder, run);
   const data::Dataset whole = open(folder, {}, run);
   if (run.manifest.plan.data.listing_hash != as_hex(whole.store().listing_hash())) {
     const int64_t count = data::shared_samples(whole, dataset);
