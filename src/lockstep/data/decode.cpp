@@ -45,12 +45,12 @@ constexpr std::array<Format, 6> kFormats{{
      png_size,
      open_pixels<png_size, decode_png>},
     {"JPEG",
-     {"jpg", "jpeg"},
+     {"jpg", "jpeg", "jpe", "jfif"},
      [](std::string_view head) { return head.starts_with("\xff\xd8\xff"); },
      jpeg_size,
      open_pixels<jpeg_size, decode_jpeg>},
     {"BMP",
-     {"bmp"},
+     {"bmp", "dib"},
      [](std::string_view head) { return head.starts_with("BM"); },
      bmp_size,
      open_pixels<bmp_size, decode_bmp>},
@@ -111,10 +111,8 @@ const Format& format_of_content(std::string_view name, std::string_view head) {
   for (const Format& format : kFormats) {
     if (format.fits(head)) return format;
   }
-  for (const OtherFormat& other : kOthers) {
-    if (head.size() > other.at && head.substr(other.at).starts_with(other.signature))
-      throw DecodeError("it is not a " + std::string(expected->name) + ", but " + other.what);
-  }
+  if (const std::string other = other_format(head); !other.empty())
+    throw DecodeError("it is not a " + std::string(expected->name) + ", but " + other);
   if (head.size() < 8) ends_at(expected->name, head.size());
   throw DecodeError("it is not a " + std::string(expected->name));
 }
@@ -147,13 +145,27 @@ std::string misnamed(std::string_view head) {
   for (const Format& format : kFormats) {
     // Two letters, with which also texts begin.
     if (format.size == bmp_size || format.size == pnm_size || !format.fits(head)) continue;
-    std::string endings;
-    for (const std::string_view ending : format.endings) {
-      if (!ending.empty()) endings += (endings.empty() ? "." : " or .") + std::string(ending);
-    }
-    return "it is a " + std::string(format.name) + ", but its name does not end in " + endings;
+    return "it is a " + std::string(format.name) + ", but its name does not end in ." +
+           std::string(format.endings.front());
   }
   return "";
+}
+
+std::string other_format(std::string_view head) {
+  for (const OtherFormat& other : kOthers) {
+    if (head.size() > other.at && head.substr(other.at).starts_with(other.signature)) return other.what;
+  }
+  return "";
+}
+
+std::string image_endings() {
+  std::string endings;
+  for (const Format& format : kFormats) {
+    for (const std::string_view ending : format.endings) {
+      if (!ending.empty()) endings += (endings.empty() ? "." : ", .") + std::string(ending);
+    }
+  }
+  return endings;
 }
 
 bool is_image_name(std::string_view name) { return format_of_name(name) != nullptr; }

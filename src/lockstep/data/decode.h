@@ -25,8 +25,8 @@ class DecodeError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Whether the name has the ending of an image file (.png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .pnm, .tif,
-/// .tiff, .webp), in upper or lower case.
+/// Whether the name has the ending of an image file (.png, .jpg, .jpeg, .jpe, .jfif, .bmp, .dib, .ppm, .pgm,
+/// .pbm, .pnm, .tif, .tiff, .webp), in upper or lower case.
 bool is_image_name(std::string_view name);
 
 /// Decodes a whole file in memory to [C,H,W]. The content says what the format is; `name` must have an ending

@@ -26,7 +26,6 @@ struct Listing {
   std::vector<BadSample> empty_folders;
   DatasetParts parts;
   size_t folders = 0;
-  std::string table;  // a CSV file beside the folders
 };
 
 std::string_view parent_of(std::string_view path) {
@@ -96,8 +95,6 @@ class Sorting {
       add_stray(listed.path, !is_file   ? kNoFile
                              : is_image ? "it is outside the class folders"
                                         : kNoImageName);
-    } else if (is_csv_name(name)) {
-      listing_.table = files_.shown(name);
     }
   }
 
@@ -155,27 +152,22 @@ void look_into_strays(const Files& files, std::vector<BadSample>& strays) {
     std::array<char, 16> head{};
     const std::string path = strays[i].source.substr(files.shown("").size());
     try {
-      const std::string why = misnamed({head.data(), files.store()->read_at({path, -1}, 0, head)});
+      const std::string_view bytes(head.data(), files.store()->read_at({path, -1}, 0, head));
+      const std::string why = misnamed(bytes), other = other_format(bytes);
       if (!why.empty()) strays[i].reason = why + "; rename it";
+      if (!other.empty()) strays[i].reason += ", but " + other;
     } catch (const Error&) {  // what cannot be read is no image either
     }
   }
 }
 
-ImagesOfClasses images_of_classes(const std::string& root, const ImageListing& images) {
+ImagesOfClasses images_of_classes(const Files& files, const ImageListing& images) {
   std::string_view first;
   for (const ImageEntry& entry : images.entries) {
-    if (first.empty() || images.path(entry) < first) first = images.path(entry);
+    const std::string_view path = files.path({.offset = entry.offset, .length = entry.length});
+    if (first.empty() || path < first) first = path;
   }
-  return {std::ssize(images.entries), root + "/" + std::string(first)};
-}
-
-constexpr const char* kImageNames =
-    "image names must end in .png, .jpg, .jpeg, .bmp, .ppm, .pgm, .pbm, .tif, .tiff or .webp";
-
-// The hint, with the table that may have the classes.
-std::string or_table(const std::string& hint, const Listing& listing) {
-  return listing.table.empty() ? hint : hint + "; if the classes are in a table, name it: " + listing.table;
+  return {std::ssize(images.entries), files.shown(first)};
 }
 
 // CIFAR-10 as torchvision and others for Python unpack it.
@@ -188,7 +180,9 @@ void refuse_pickles(const std::vector<BadSample>& strays) {
                 "lockstep data get cifar10 downloads the binary version");
 }
 
-void check_listing(const std::string& root, Listing& listing, const SourceOptions& options) {
+void check_listing(const Files& files, const Listing& listing, const SourceOptions& options,
+                   const FindTable& find_table) {
+  const std::string& root = files.root();
   check_class_names(listing.images.classes, root, options);
   if (listing.images.entries.empty()) refuse_pickles(listing.strays);
   if (listing.images.entries.empty() && listing.folders == 1) {
@@ -202,16 +196,16 @@ void check_listing(const std::string& root, Listing& listing, const SourceOption
                   "\"" + root + "\" has no class folders, but it has sequence files",
                   "name one of the files: " + sequences->source);
     if (options.unlabelled)
-      throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
+      throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
     throw Error(
         ErrorCode::invalid_option,
         "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
-        or_table("put the images of each class into their own folder: " + root + "/cat/1.png", listing));
+        or_table("put the images of each class into their own folder: " + root + "/cat/1.png", find_table));
   }
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
-    refuse_strays(root, listing.strays, images_of_classes(root, listing.images));
+    refuse_strays(root, listing.strays, images_of_classes(files, listing.images));
   if (listing.images.entries.empty())
-    throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", kImageNames);
+    throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
   const bool may_be_empty =
       options.on_bad_sample == OnBadSample::skip || !options.classes.empty() || options.unlabelled;
   if (!may_be_empty && !listing.empty_folders.empty()) {
@@ -228,13 +222,20 @@ bool fits_image_folder(const Files& files) { return !files.one_file(); }
 Source open_image_folder(Files files, const SourceOptions& options) {
   const std::string& root = files.root();
   Listing listing = Sorting(files, options).run();
-  listing.images.paths = files.take_paths();
   if (!options.unlabelled) look_into_strays(files, listing.strays);
-  check_listing(root, listing, options);
-  check_class_count(listing.images.classes.size(), root, options,
-                    or_table("name the folder that contains one folder for each class", listing));
-  if (options.classes.empty() && !options.unlabelled)
-    listing.parts.check(root, listing.images.classes.size());
+  const FindTable find_table = [&] { return table_of_classes(files); };
+  check_listing(files, listing, options, find_table);
+  std::vector<std::string> classes = listing.images.classes;
+  std::sort(classes.begin(), classes.end());
+  if (options.classes.empty() && !options.unlabelled) {
+    if (classes.size() < 2)
+      check_class_count(classes.size(), root, options,
+                        or_table("name the folder that contains one folder for each class", find_table));
+    listing.parts.check(root, classes.size(), find_table);
+  }
+  std::string warning =
+      listing.parts.warning(root, options.classes.empty() ? classes : options.classes, find_table);
+  listing.images.paths = files.take_paths();
   put_in_order(root, listing.images, options);
 
   std::vector<BadSample> skipped = std::move(listing.strays);
@@ -242,7 +243,6 @@ Source open_image_folder(Files files, const SourceOptions& options) {
     skipped.insert(skipped.end(), listing.empty_folders.begin(), listing.empty_folders.end());
   std::sort(skipped.begin(), skipped.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
-  std::string warning = listing.parts.warning(root, listing.images.classes);
   return {images_in(files.store(), std::move(listing.images), options, root), files.described("image folder"),
           std::move(skipped), std::move(warning)};
 }

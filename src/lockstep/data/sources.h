@@ -48,7 +48,7 @@ struct Source {
 /// Opens the dataset that `path` names, also in a tar archive ("plants.tar", "plants.tar.gz/train",
 /// "vowels.tar/train.ts") or an object store ("s3://bucket/photos"). It may be:
 ///   - a folder of class folders with images;
-///   - a CSV table of images in its folder and their classes (docs/stores.md);
+///   - a table of images in its folder and their classes (.csv, .tsv, .txt; docs/stores.md);
 ///   - a folder with IDX files (train-images-idx3-ubyte[.gz] with its labels; the t10k pair if there is no
 ///   train pair, or with SourceOptions::test_part), or one such image file;
 ///   - a folder or file of CIFAR binaries, with the same parts; also a folder above one of these two kinds;
@@ -62,8 +62,8 @@ struct Source {
 /// In a folder, names that begin with a dot, Thumbs.db, ehthumbs.db, desktop.ini, $RECYCLE.BIN, System Volume
 /// Information, lost+found, __MACOSX, @eaDir and macOS's Icon files are ignored, and links are followed. In a
 /// folder of CSV files, files by other names are ignored. In an image folder, README, LICENSE and .txt, .md,
-/// .csv, .json files beside the class folders are ignored; images are ordered by class name, then by the
-/// bytes of their paths.
+/// .csv, .tsv, .json files beside the class folders are ignored; images are ordered by class name, then by
+/// the bytes of their paths.
 Source open_source(const std::filesystem::path& path, const SourceOptions& options = {});
 
 /// A folder of class folders: `data::ImageFolder("digits").split(0.9, {.seed = 1})`. Throws as open_source

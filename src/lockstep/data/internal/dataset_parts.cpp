@@ -75,6 +75,11 @@ void insert_sorted(std::vector<std::string>& paths, std::string_view path) {
 
 }  // namespace
 
+std::string or_table(const std::string& hint, const FindTable& find_table) {
+  const std::string table = find_table ? find_table() : "";
+  return table.empty() ? hint : "name the table with the classes: " + table + "; or " + hint;
+}
+
 bool is_dataset_part(std::string_view name) { return part_in(name).has_value(); }
 
 void DatasetParts::add(std::string_view path, bool has_samples_itself) {
@@ -92,7 +97,7 @@ void DatasetParts::add(std::string_view path, bool has_samples_itself) {
   }
 }
 
-void DatasetParts::check(const std::string& root, size_t class_count) const {
+void DatasetParts::check(const std::string& root, size_t class_count, const FindTable& find_table) const {
   const auto top = levels_.find("");
   if (top == levels_.end()) return;
   const std::vector<std::string> labelled = plain_parts(top->second.labelled),
@@ -102,7 +107,7 @@ void DatasetParts::check(const std::string& root, size_t class_count) const {
   const std::string folder = root + "/" + unlabelled.front();
   const std::string samples = words_.plural;
   throw Error(ErrorCode::invalid_option, "\"" + folder + "\" has " + samples + " and no class folders",
-              labelled.empty() ? own_folders(folder)
+              labelled.empty() ? or_table(own_folders(folder), find_table)
                                : "train on the other part only: " + root + "/" + labelled.front() +
                                      "; lockstep predict takes " + samples + " without labels");
 }
@@ -125,15 +130,15 @@ std::string DatasetParts::used_as_one(const std::string& root) const {
   return "";
 }
 
-std::string DatasetParts::used_as_classes(const std::string& root,
-                                          const std::vector<std::string>& classes) const {
+std::string DatasetParts::used_as_classes(const std::string& root, const std::vector<std::string>& classes,
+                                          const FindTable& find_table) const {
   // With --labels top no folder was added.
   if (classes_.empty() || classes.size() < 2 || !std::all_of(classes.begin(), classes.end(), is_dataset_part))
     return "";
   const std::string path = root + "/" + classes_.begin()->second.first;
   return "all labels of \"" + root + "\" are usual names of parts of a dataset: " + join(classes, ", ") +
          (path.find('/', root.size() + 1) == std::string::npos
-              ? "; " + own_folders(path)
+              ? "; " + or_table(own_folders(path), find_table)
               : "; if the classes are the folders above them: --labels top");
 }
 
@@ -147,9 +152,10 @@ std::string DatasetParts::merged(const std::string& root) const {
   return "";
 }
 
-std::string DatasetParts::warning(const std::string& root, const std::vector<std::string>& classes) const {
+std::string DatasetParts::warning(const std::string& root, const std::vector<std::string>& classes,
+                                  const FindTable& find_table) const {
   std::string text = used_as_one(root);
-  if (text.empty()) text = used_as_classes(root, classes);
+  if (text.empty()) text = used_as_classes(root, classes, find_table);
   return text.empty() ? merged(root) : text;
 }
 

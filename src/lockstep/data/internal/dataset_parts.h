@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -18,6 +19,13 @@ struct SampleWords {
   const char* file = "1.png";
 };
 
+/// The name of the table that has the classes of a folder's images; empty: there is none. It is only asked
+/// for messages, because to answer may take long.
+using FindTable = std::function<std::string()>;
+
+/// A hint that names the table, if there is one, before `hint`.
+std::string or_table(const std::string& hint, const FindTable& find_table);
+
 /// The parts of one folder of class folders.
 class DatasetParts {
  public:
@@ -29,11 +37,12 @@ class DatasetParts {
 
   /// Throws invalid_option if folders at the root with just such a name would become classes: beside parts
   /// with class folders, or if all classes are such parts.
-  void check(const std::string& root, size_t class_count) const;
+  void check(const std::string& root, size_t class_count, const FindTable& find_table = {}) const;
 
   /// That parts are used as one, or as classes, or that classes in different folders are used as one, and
   /// what takes them apart; empty if nothing of this is so.
-  std::string warning(const std::string& root, const std::vector<std::string>& classes) const;
+  std::string warning(const std::string& root, const std::vector<std::string>& classes,
+                      const FindTable& find_table = {}) const;
 
  private:
   // The folders in one folder that are parts; paths in the order of their bytes.
@@ -48,7 +57,8 @@ class DatasetParts {
   };
 
   std::string used_as_one(const std::string& root) const;
-  std::string used_as_classes(const std::string& root, const std::vector<std::string>& classes) const;
+  std::string used_as_classes(const std::string& root, const std::vector<std::string>& classes,
+                              const FindTable& find_table) const;
   std::string merged(const std::string& root) const;
   std::string own_folders(const std::string& folder) const;
 

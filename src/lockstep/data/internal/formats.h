@@ -31,9 +31,15 @@ Decoding open_tiff(std::string_view file);
 ImageSize webp_size(const ByteWindow& bytes_at);
 void decode_webp(std::string_view file, const PixelSink& sink);
 
-/// "it is a JPEG, but its name does not end in .jpg or .jpeg" for the first bytes of a file of another name;
-/// empty if they are surely of none of the formats.
+/// "it is a JPEG, but its name does not end in .jpg" for the first bytes of a file of another name; empty if
+/// they are surely of none of the formats.
 std::string misnamed(std::string_view head);
+
+/// "a GIF" for the first 16 bytes of a file of a format that is known but not read; empty for any other file.
+std::string other_format(std::string_view head);
+
+/// ".png, .jpg, .jpeg": all endings of the names of images.
+std::string image_endings();
 
 /// EXIF's tag Orientation, 1 if there is none; `bytes_at` counts from the TIFF header that contains EXIF.
 int64_t exif_orientation(const ByteWindow& bytes_at);

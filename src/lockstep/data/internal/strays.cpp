@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
+#include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/kinds.h"
 
 namespace lockstep::data {
@@ -25,14 +26,19 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
     if (!is_image_name(stray.source)) continue;
     if (images.count++ == 0) images.first = stray.source;
   }
+  if (images.count == 0) return hint_for_names();
   const std::string remove = removal_of(strays.size());
-  if (images.count == 0 || images.count >= csv_files) return remove;
+  if (images.count >= csv_files) return remove;
   return "if the data are the " + with_commas(csv_files) + " CSV files, one sequence each, remove the " +
          (images.count == 1 ? "one image: " : with_commas(images.count) + " images; the first is ") +
          images.first + "; if they are the images, " + remove;
 }
 
 }  // namespace
+
+std::string hint_for_names() {
+  return "convert images of other formats to PNG; names of images end in " + image_endings();
+}
 
 void refuse_files(const std::string& root, const std::vector<BadSample>& strays, const std::string& what,
                   const std::string& hint) {
@@ -68,7 +74,7 @@ void refuse_strays(const std::string& root, const std::vector<BadSample>& strays
 bool is_note(std::string_view name) {
   const std::string low = lower(name);
   if (low.starts_with("readme") || low.starts_with("license") || low.starts_with("licence")) return true;
-  constexpr std::array<std::string_view, 4> kEndings{".txt", ".csv", ".json", ".md"};
+  constexpr std::array<std::string_view, 5> kEndings{".txt", ".csv", ".tsv", ".json", ".md"};
   return std::any_of(kEndings.begin(), kEndings.end(),
                      [&](std::string_view ending) { return low.ends_with(ending); });
 }

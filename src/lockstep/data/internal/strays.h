@@ -16,8 +16,11 @@ struct ImagesOfClasses {
   std::string first = {};
 };
 
+/// Which names images have, and what to do with other images.
+std::string hint_for_names();
+
 /// Throws corrupt_data with their number and the first ones. Few images among more CSV files are the strays:
-/// the hint says so.
+/// the hint says so. If no file has the name of an image, it says which names images have.
 [[noreturn]] void refuse_strays(const std::string& root, const std::vector<BadSample>& strays,
                                 const ImagesOfClasses& images);
 
