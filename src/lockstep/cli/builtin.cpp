@@ -12,7 +12,7 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "train a network on a folder of images",
        .details = "FOLDER contains a folder of images for each class, or IDX or CIFAR binary files, or "
                   "sequences: a .ts file, or a folder of CSV files for each class. Instead of a folder, name "
-                  "a CSV table of images and their classes (photos/labels.csv), a tar archive (plants.tar) "
+                  "a table of images and their classes (photos/labels.csv), a tar archive (plants.tar) "
                   "or an object store (s3://bucket/photos). Weights, curves and "
                   "checkpoints are written to the run folder. Ctrl-C saves a checkpoint and stops; --resume "
                   "continues from it.",

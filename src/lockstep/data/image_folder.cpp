@@ -180,6 +180,17 @@ void refuse_pickles(const std::vector<BadSample>& strays) {
                 "lockstep data get cifar10 downloads the binary version");
 }
 
+// The first one, or the first one for training: X_TRAIN.ts after X_TEST.ts. Empty: there is none.
+std::string file_of_sequences(const std::vector<BadSample>& strays) {
+  std::string first;
+  for (const BadSample& stray : strays) {
+    if (!is_ts_name(stray.source)) continue;
+    if (lower(name_in(stray.source)).find("train") != std::string::npos) return stray.source;
+    if (first.empty()) first = stray.source;
+  }
+  return first;
+}
+
 void check_listing(const Files& files, const Listing& listing, const SourceOptions& options,
                    const FindTable& find_table) {
   const std::string& root = files.root();
@@ -188,13 +199,10 @@ void check_listing(const Files& files, const Listing& listing, const SourceOptio
   if (listing.images.entries.empty() && listing.folders == 1) {
     const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
                                         [](const BadSample& stray) { return is_image_name(stray.source); });
-    const auto sequences =
-        std::find_if(listing.strays.begin(), listing.strays.end(),
-                     [](const BadSample& stray) { return lower(stray.source).ends_with(".ts"); });
-    if (sequences != listing.strays.end())
+    if (const std::string sequences = file_of_sequences(listing.strays); !sequences.empty())
       throw Error(ErrorCode::invalid_option,
                   "\"" + root + "\" has no class folders, but it has sequence files",
-                  "name one of the files: " + sequences->source);
+                  "name one of the files: " + sequences);
     if (options.unlabelled)
       throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
     throw Error(

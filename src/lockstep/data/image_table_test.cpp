@@ -135,6 +135,58 @@ TEST_F(ImageTable, ANameWithoutEndingIsThatOfOneImage) {
   EXPECT_THAT(listed(source.dataset), ElementsAre("a/1.png=cat", "a/2.png=dog"));
 }
 
+TEST_F(ImageTable, MayHaveTabsOrBlanksBetweenItsValues) {
+  const auto expected = ElementsAre("b/3.png=cat", "a/2.png=dog");
+  EXPECT_THAT(listed(open_source(folder_.write("x.tsv", "file\tlabel\n2.png\tdog\n3.png\tcat\n")).dataset),
+              expected);
+  EXPECT_THAT(listed(open_source(folder_.write("x.TXT", "id\tlabel\n2\tdog\n3\tcat\n")).dataset), expected);
+  EXPECT_THAT(read("note\tfile\tlabel\n\t2.png\tdog\nx\t3.png\tcat\n"), expected) << "an empty value";
+  EXPECT_THAT(read("file\tlabel\tnote\n2.png\tdog\t\n3.png\tcat\t\n"), expected) << "at the end";
+  EXPECT_THAT(read("a/2.png dog\nb/3.png  cat \n"), expected) << "as in lists for Caffe";
+  EXPECT_THAT(read("file label\na/2.png dog\nb/3.png cat\n"), expected);
+  folder_.write("a/my photo.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(read("file\nmy photo.png\n", {.classes = {"cat"}, .unlabelled = true}),
+              ElementsAre("a/my photo.png=-"));
+}
+
+TEST_F(ImageTable, MayHaveSeparatorsInQuotes) {
+  EXPECT_THAT(read("\"file, relative, to here\";\"label\"\n2.png;dog\n3.png;cat\n"),
+              ElementsAre("b/3.png=cat", "a/2.png=dog"));
+  EXPECT_THAT(read("2.png,\"a;b;\"\"c;d\"\"\"\n3.png,cat\n"),
+              ElementsAre("a/2.png=a;b;\"c;d\"", "b/3.png=cat"));
+  EXPECT_THAT(failure("file,label\n2.png,\"dog\nbig\"\n3.png,cat\n"),
+              HasSubstr("line 3: the line has a quote (\") without a second one"));
+}
+
+// As old programs for Macs write it.
+TEST_F(ImageTable, MayHaveLinesThatEndInCarriageReturns) {
+  const auto expected = ElementsAre("b/3.png=cat", "a/2.png=dog");
+  EXPECT_THAT(read("file,label\r2.png,dog\r3.png,cat\r"), expected);
+  EXPECT_THAT(read("file,label\r\r\n2.png,dog\r\n\r3.png,cat"), expected);
+  EXPECT_THAT(failure("file,label\r\r2.png,dog\r9.png,cat\r"), HasSubstr("line 4 names it"));
+}
+
+TEST_F(ImageTable, OfItsFolderIsNamedInHints) {
+  const std::filesystem::path& root = folder_.path();
+  for (const char* name : {"k/train/7.png", "k/train/8.png", "k/test/9.png", "l/train_images/7.png",
+                           "l/train_images/8.png", "l/test_images/9.png", "m/images/7.png", "m/images/8.png"})
+    folder_.write(name, test::bytes_of(test::kGrey8));
+  for (const char* name : {"k/", "l/", "m/"}) {
+    folder_.write(name + std::string("a.csv"), "x,y\n1,2\n");
+    folder_.write(name + std::string("labels.csv"), "id,breed\n7,dog\n8,cat\n");
+    folder_.write(name + std::string("sample_submission.csv"), "id,cat,dog\n9,0.5,0.5\n");
+    const std::string hint =
+        "name the table with the classes: " + (root / name / "labels.csv").string() + "; or ";
+    const bool is_l = name[0] == 'l';
+    EXPECT_THAT(
+        is_l ? open_source(root / "l").warning : test::open_failure(root / (name[0] == 'k' ? "k" : "m")),
+        HasSubstr(hint));
+    EXPECT_EQ(open_source(root / name / "labels.csv").dataset.size(), 2) << "the hint works";
+  }
+  std::filesystem::remove(root / "m/labels.csv");
+  EXPECT_THAT(test::open_failure(root / "m"), HasSubstr("hint: name the folder that contains one folder"));
+}
+
 // Numbers alone are a sequence, also beside images with numbers as names.
 TEST_F(ImageTable, IsNoSequence) {
   EXPECT_THAT(failure("x,y\n1,2\n2,3\n"), HasSubstr("is one CSV file, which is one sequence"));

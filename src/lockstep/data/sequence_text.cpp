@@ -14,10 +14,11 @@ namespace {
 // Tables of other programs have other separators and, in many countries, decimal commas.
 std::string hint_for(std::string_view word) {
   const bool has_digit = word.find_first_of("0123456789") != std::string_view::npos;
-  if (has_digit && word.find_first_of("; \t") != std::string_view::npos)
+  const bool has_numbers_only = word.find_first_not_of("0123456789+-.,eE; \t") == std::string_view::npos;
+  if (has_digit && has_numbers_only && word.find_first_of("; \t") != std::string_view::npos)
     return "separate the values of a line by commas, and write 1.5 with a point";
   if (has_digit && word.find(',') != std::string_view::npos) return "write 1.5 with a point";
-  return "values are numbers such as 1.5, -2 and 3e-4, separated by commas";
+  return "values are numbers such as 1.5, -2 and 3e-4, separated by commas; remove columns of times or names";
 }
 
 // Other programs write numbers of 64 bits, of which some are too small for 32; these become 0.

@@ -206,6 +206,24 @@ TEST(CsvFolder, MayBeInUtf16) {
   EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4));
 }
 
+TEST(CsvFolder, MayHaveLinesThatEndInCarriageReturns) {
+  const TemporaryFolder folder;
+  folder.write("a/1.csv", "x,\"y \"\"up\"\", in m\"\r1,2\r3,4\r");
+  folder.write("b/2.csv", "5,6\r\n");
+  EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4));
+}
+
+TEST(CsvFolder, HintsSuitTheValue) {
+  const TemporaryFolder folder;
+  const auto said = [&](const std::string& text) {
+    folder.write("a/1.csv", text);
+    return open_failure(folder.path());
+  };
+  EXPECT_THAT(said("1;2\n"), HasSubstr("hint: separate the values of a line by commas"));
+  EXPECT_THAT(said("time,x\n2020-01-01 00:00,1\n"), HasSubstr("remove columns of times or names"));
+  EXPECT_THAT(said("\"1,2\n"), HasSubstr("line 1: the line has a quote (\") without a second one"));
+}
+
 TEST(CsvFolder, NamesOfChannelsMayBeginAsNumbersDo) {
   const TemporaryFolder folder;
   for (const char* names : {"infrared,nanotesla", "2theta,1_x"}) {

@@ -18,10 +18,29 @@ using testing::HasSubstr;
 
 TEST(Strays, AJpegByAnotherNameIsToBeRenamed) {
   const TemporaryFolder folder;
-  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "dog/2.jfif"})
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "dog/2.jpg_large"})
     folder.write(name, test::bytes_of(test::kJpegGrey));
-  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("dog/2.jfif\": it is a JPEG"),
-                                                 HasSubstr("does not end in .jpg or .jpeg; rename it")));
+  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("dog/2.jpg_large\": it is a JPEG"),
+                                                 HasSubstr("does not end in .jpg; rename it")));
+}
+
+TEST(Strays, RareEndingsOfImagesAreImages) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.JPE", "cat/2.jpe", "dog/1.jfif", "dog/2.JFIF", "dog/3.dib", "dog/4.JPEG"})
+    folder.write(name, test::bytes_of(test::kJpegGrey));
+  EXPECT_EQ(open_source(folder.path()).dataset.size(), 6);
+}
+
+TEST(Strays, OfFormatsThatAreNotReadAreNamed) {
+  const TemporaryFolder folder;
+  folder.write("cat/1.gif", "GIF89a..........");
+  folder.write("dog/1.gif", "GIF89a..........");
+  EXPECT_THAT(open_failure(folder.path()),
+              AllOf(HasSubstr("cat/1.gif\": it is not a PNG, JPEG, BMP, PPM, TIFF or WebP file, but a GIF"),
+                    HasSubstr("hint: convert images of other formats to PNG; names of images end in .png,")))
+      << "to remove all files would leave nothing";
+  folder.write("dog/1.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("hint: remove them, or add"));
 }
 
 TEST(Strays, WhatSystemsLeaveInFoldersIsNone) {

@@ -52,9 +52,7 @@ ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan) {
   comm::ThreadGroup(1).run([&](Share) {
     at::set_num_threads(1);
     device::TensorMeter meter;
-    Plan whole = plan;
-    whole.data.streamed = true;  // frozen layers then take all samples at once, so that each has its memory
-    const ShardProbe probe(network, whole);
+    const ShardProbe probe(network, plan, FrozenSamples::all);
     const std::unique_ptr<ShardRunner> runner = probe.make_runner();
     const auto most_of = [&](int64_t samples) {
       const data::Shard shard =

@@ -6,10 +6,12 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/centre.h"
+#include "lockstep/train/planning/class_weights.h"
 
 namespace lockstep::train {
 namespace {
@@ -31,6 +33,17 @@ std::vector<int64_t> spread_over_labels(const data::Datastore& store, int64_t co
 bool takes_one_of_each(const Datasets& sets, double share) {
   const auto held_out = static_cast<double>(sets.validation.size());
   return held_out > 1.5 * share * (held_out + static_cast<double>(sets.train.size()));
+}
+
+// What the reason says of labels with one sample, which stays in the training part. Parts of sequences with a
+// label for each time step are not drawn by labels.
+std::string without_held_out(const Datasets& sets) {
+  if (sets.train.store().labels_time_steps()) return "";
+  const std::vector<int64_t> trained = count_classes(sets.train), held_out = count_classes(sets.validation);
+  int64_t count = 0;
+  for (size_t i = 0; i < trained.size(); ++i) count += trained[i] > 0 && held_out[i] == 0;
+  if (count == 0) return "";
+  return "; " + counted(count, "label") + " with one sample " + (count == 1 ? "has" : "have") + " none";
 }
 
 }  // namespace
@@ -87,9 +100,11 @@ std::string hold_out(Datasets& sets, const Options& options, const DataPlan& dat
     sets.validation = data::cut_out_centre(sets.validation, data.format, data.resize_to);
   if (folds > 0)
     return "part " + std::to_string(options.fold) + " of " + std::to_string(folds) + ", with all labels";
-  return (of_each > 0 ? with_commas(of_each) : shortest(options.validation_split)) + " of each label" +
-         (of_each == 0 && takes_one_of_each(sets, options.validation_split) ? ", at least one" : "") +
-         (sets.validation.empty() ? ": no label has enough images" : "");
+  if (of_each > 0) return with_commas(of_each) + " of each label";
+  const std::string share = shortest(options.validation_split) + " of each label";
+  if (sets.validation.empty()) return share + ": no label has enough images";
+  return share + (takes_one_of_each(sets, options.validation_split) ? ", at least one" : "") +
+         without_held_out(sets);
 }
 
 }  // namespace lockstep::train

@@ -47,5 +47,15 @@ TEST(LimitSamples, KeepsTheOrderAndSmallSets) {
   EXPECT_THAT(sources, ElementsAre("image 0", "image 2", "image 4", "image 6"));
 }
 
+TEST(HoldOut, SaysWhichLabelsHaveNoSampleLeft) {
+  const auto reason = [](std::vector<int64_t> labels) {
+    Datasets sets{labelled(std::move(labels)), {}, {}, {}};
+    return hold_out(sets, {.validation_split = 0.5}, {});
+  };
+  EXPECT_EQ(reason({0, 0, 1, 1}), "0.5 of each label");
+  EXPECT_EQ(reason({0, 0, 0, 0, 1}), "0.5 of each label; 1 label with one sample has none");
+  EXPECT_EQ(reason({0, 0, 1, 2}), "0.5 of each label; 2 labels with one sample have none");
+}
+
 }  // namespace
 }  // namespace lockstep::train

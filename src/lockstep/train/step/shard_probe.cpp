@@ -40,12 +40,14 @@ data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps) {
   return shard;
 }
 
-ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan)
-    : ShardProbe(network, plan, trainable_instance(network, plan.network, plan.step.seed)) {}
+ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, FrozenSamples frozen_samples)
+    : ShardProbe(network, plan, frozen_samples, trainable_instance(network, plan.network, plan.step.seed)) {}
 
-ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const nn::Instance& prototype)
+ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, FrozenSamples frozen_samples,
+                       const nn::Instance& prototype)
     : network_(network),
       plan_(plan),
+      frozen_samples_(frozen_samples),
       learnables_(learnables_of(prototype)),
       weights_(prototype, number_type(plan.step.precision),
                open_device(plan.machine.device, plan.machine.gpu)),
@@ -54,7 +56,9 @@ ShardProbe::ShardProbe(const nn::Network& network, const Plan& plan, const nn::I
 std::unique_ptr<ShardRunner> ShardProbe::make_runner() const {
   const nn::Instance instance = trainable_instance(network_, plan_.network, plan_.step.seed);
   weights_.alias(instance);
-  return std::make_unique<ShardRunner>(instance, weights_, norms_, shard_runner_options(plan_));
+  ShardRunnerOptions options = shard_runner_options(plan_);
+  if (frozen_samples_ == FrozenSamples::all) options.frozen.group = 0;
+  return std::make_unique<ShardRunner>(instance, weights_, norms_, options);
 }
 
 ShardResult ShardProbe::train(ShardRunner& runner, const data::Shard& shard) const {

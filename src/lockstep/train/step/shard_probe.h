@@ -17,11 +17,16 @@ namespace lockstep::train {
 /// `samples` samples of the plan's shape, with random values and classes. steps: time steps of sequences.
 data::Shard made_up_shard(const Plan& plan, int64_t samples, int64_t steps = 0);
 
+/// How many samples go through frozen layers at once: as many as in training, or all of a shard, so that each
+/// sample takes its own memory there.
+enum class FrozenSamples { as_in_training, all };
+
 /// New weights of a run's network, and runners that compute shards with them. Reads the plan's input, device,
 /// precision and frozen_layers.
 class ShardProbe {
  public:
-  ShardProbe(const nn::Network& network, const Plan& plan);
+  ShardProbe(const nn::Network& network, const Plan& plan,
+             FrozenSamples frozen_samples = FrozenSamples::as_in_training);
 
   SharedWeights& weights() { return weights_; }
   const std::vector<std::string>& learnables() const { return learnables_; }
@@ -37,10 +42,12 @@ class ShardProbe {
   void evaluate(ShardRunner& runner, const data::Shard& shard) const;
 
  private:
-  ShardProbe(const nn::Network& network, const Plan& plan, const nn::Instance& prototype);
+  ShardProbe(const nn::Network& network, const Plan& plan, FrozenSamples frozen_samples,
+             const nn::Instance& prototype);
 
   const nn::Network& network_;
   const Plan& plan_;
+  const FrozenSamples frozen_samples_;
   std::vector<std::string> learnables_;
   SharedWeights weights_;
   std::vector<BatchNormInfo> norms_;
