@@ -321,7 +321,6 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
 }
 
 void LocalQueue::tidy() const {
-  const std::string host = host_name();
   std::vector<std::string> stale;
   for (const std::string& name : names_in(folder_)) {
     if (name.starts_with(kIntent) && is_stale(folder_ / name)) stale.push_back(name);
@@ -339,7 +338,7 @@ void LocalQueue::tidy() const {
     } catch (const Error&) {
       continue;  // the list of jobs says so
     }
-    if (spec.scheduler != "local" || spec.host != host || is_present(moment.waiting(paths, spec))) continue;
+    if (spec.scheduler != "local" || is_elsewhere(spec) || is_present(moment.waiting(paths, spec))) continue;
     if (is_held(paths.lock())) {
       std::ofstream(moment.running(paths)) << spec.workers << ' ' << spec.memory << '\n';
     } else {
