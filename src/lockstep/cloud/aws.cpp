@@ -90,10 +90,7 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   const ClusterPlan planned = plan(request);
   check_cards(request, planned);
   cluster::Profiles::of_user().check_not_hidden(name);
-  if (records_.has(name))
-    throw Error(
-        ErrorCode::invalid_option, "this machine made a cluster " + quote(name) + " already",
-        "lockstep cloud wait " + name + " goes on with it, lockstep cloud remove " + name + " removes it");
+  records_.check_is_new(name);
   ClusterRecord record{.name = name, .id = random_hex(kIdBytes)};
   record.request = request;
   record.request.type = record.type = planned.type;
@@ -126,7 +123,7 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   record.request.key = found.value("key", "");
   record.created = now_seconds();
   set_running(record, true, record.created);
-  records_.save(record);  // from here on, remove finds everything
+  records_.add(record);  // from here on, remove finds everything
   watch.show({"copying " + record.package_file});
   put_files(record);
   check_stop(watch, "before the cluster was made", "lockstep cloud remove " + name + " removes its bucket");
