@@ -8,6 +8,7 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
@@ -173,6 +174,7 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
 }
 
 bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
+  const jobs::FileLock change = jobs::take_to_change(job);
   const JobSpec spec = jobs::read_spec(job);
   check_machine(spec);
   if (!is_over(jobs::state_of(job, spec).state) && is_known(submitted_id(job, spec), job, spec)) return false;

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/attempt_end.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -35,9 +36,14 @@ std::vector<std::string> matches(const std::string& pattern) {
   return names;
 }
 
+// A diary that cannot be written must not take the job's result with it.
 void say_in_diary(const JobPaths& paths, int64_t attempt, const std::string& text) {
-  OpenFile diary(paths.diary(attempt), O_WRONLY | O_CREAT | O_APPEND);
-  diary.write("lockstep: " + text + "\n");
+  try {
+    OpenFile diary(paths.diary(attempt), O_WRONLY | O_CREAT | O_APPEND);
+    diary.write("lockstep: " + text + "\n");
+  } catch (const Error& error) {
+    if (is_disk_full(error)) throw;
+  }
 }
 
 }  // namespace
@@ -74,7 +80,10 @@ void FetchedFiles::copy(const JobPaths& paths, int64_t attempt) const {
     std::error_code code;
     fs::create_directories(to.parent_path(), code);
     if (!code) fs::copy_file(name, to, fs::copy_options::overwrite_existing, code);
-    if (code) say_in_diary(paths, attempt, errno_error(code.value(), "fetch", name).message());
+    if (!code) continue;
+    const Error error = errno_error(code.value(), "fetch", name);
+    if (is_disk_full(error)) throw error;
+    say_in_diary(paths, attempt, error.message());
   }
 }
 

@@ -22,6 +22,7 @@ struct JobPaths {
   std::filesystem::path environment() const { return folder / "environment.json"; }
   std::filesystem::path scheduler_id() const { return folder / "scheduler-id"; }  ///< the job that may run it
   std::filesystem::path lock() const { return folder / "lock"; }          ///< of the command that runs
+  std::filesystem::path changing() const { return folder / "changing"; }  ///< lock of try_take_to_change
   std::filesystem::path attempt() const { return folder / "attempt"; }    ///< number of the newest
   std::filesystem::path requeued() const { return folder / "requeued"; }  ///< up to which they do not count
   std::filesystem::path cancelled() const { return folder / "cancelled"; }
@@ -72,6 +73,9 @@ void end_job(const JobPaths& paths, AttemptEnd end, const std::string& reason);
 
 /// Makes a job that is over start again: attempts so far do not count any more.
 void forget_result(const JobPaths& paths);
+
+/// Whether this attempt does not count any more. True for 0.
+bool is_forgotten(const JobPaths& paths, int64_t attempt);
 
 /// Marks a job as to be cancelled; whoever runs it ends it.
 void mark_cancelled(const JobPaths& paths);

@@ -197,10 +197,6 @@ class LocalQueue::Moment {
   }
 
  private:
-  static bool is_forgotten(const JobPaths& paths, int64_t attempt) {
-    return parse_number<int64_t>(first_line_of(paths.requeued())).value_or(0) >= attempt;
-  }
-
   // Whether the jobs that it follows have ended well; if one never will, it is over too.
   bool is_ready(const JobPaths& paths, const JobSpec& spec) const {
     for (const std::string& id : spec.after) {
@@ -278,15 +274,6 @@ void LocalQueue::add(const JobPaths& paths) const {
   make_empty(folder_ / "waiting" / entry_name(read_spec(paths).priority, paths.id()));
 }
 
-bool LocalQueue::requeue(const JobPaths& paths) const {
-  const JobSpec spec = read_spec(paths);
-  Moment moment(*this);
-  if (!is_over(state_of(paths, spec).state)) return false;
-  forget_result(paths);
-  moment.add(paths, spec);
-  return true;
-}
-
 bool LocalQueue::cancel(const JobPaths& paths) const {
   const JobSpec spec = read_spec(paths);
   {
@@ -302,20 +289,25 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
       return true;
     }
   }
-  // Its runner sees the mark. Without a runner this process ends what the attempt has left.
-  const auto started = read_started(paths, newest_attempt(paths));
-  const bool is_left = started && record::is_there(started->runner) == false;
-  if (is_left) signal_left(*started, SIGTERM);
-  const auto killing = std::chrono::steady_clock::now() + kOrphanGrace;
+  // Its runner sees the mark. Without a runner, which may also end meanwhile, this process ends what the
+  // attempt has left.
+  std::optional<Started> left;
+  std::chrono::steady_clock::time_point killing;
   while (is_held(paths.lock()) && !has_result(paths)) {
-    std::this_thread::sleep_for(kLockInterval);
     const auto now = std::chrono::steady_clock::now();
-    if (is_left && now > killing) signal_left(*started, SIGKILL);
-    if (is_left && now > killing + kOrphanGrace) break;
+    if (const auto started = read_started(paths, newest_attempt(paths));
+        !left && started && record::is_there(started->runner) == false) {
+      left = started;
+      signal_left(*left, SIGTERM);
+      killing = now + kOrphanGrace;
+    }
+    if (left && now > killing) signal_left(*left, SIGKILL);
+    if (left && now > killing + kOrphanGrace) break;
+    std::this_thread::sleep_for(kLockInterval);
   }
   Moment moment(*this);
   moment.try_settle(paths);
-  if (is_left && !has_result(paths))
+  if (left && !has_result(paths))
     moment.try_end(paths, AttemptEnd::cancelled, "a process that it started has left its group and goes on");
   return true;
 }
