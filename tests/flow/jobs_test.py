@@ -199,6 +199,41 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.jobs.run("job", "cancel", job)
         self.assertEqual(self.jobs.show(job)["state"], "cancelled")
 
+    def test_cancel_ends_an_attempt_whose_runner_is_killed_meanwhile(self):
+        """Its command ends at the second SIGTERM, which only the cancelling command can send."""
+        asked, ready = self.here / "asked", self.here / "ready"
+        job = self.jobs.batch("--", "sh", "-c", f"trap 'if [ -e {asked} ]; then exit; fi; touch {asked}' TERM; "
+                              f"touch {ready}; while :; do sleep 0.05; done")
+        runs.wait_for(ready.exists)
+        cancelling = self.jobs.start("job", "cancel", job)
+        runs.wait_for(asked.exists)
+        for process in self.jobs.runners():
+            os.kill(process, signal.SIGKILL)
+        printed, errors = cancelling.communicate(timeout=runs.SECONDS_PER_RUN)
+        self.assertEqual((printed, cancelling.returncode), (f"job {job}: cancelled\n", 0), errors)
+
+    def test_files_of_a_program_do_not_replace_those_of_its_job(self):
+        (self.here / "out").mkdir()
+        job = self.jobs.batch("--fetch", "*,out/*", "--", "sh", "-c",
+                              f"echo said; {runs.PROGRAM} job put score 3; for name in diary values.json out/diary run; "
+                              "do echo mine > $name; done", cwd=self.here)
+        self.jobs.run("job", "wait", job)
+        fetched = self.here / "fetched"
+        self.jobs.run("job", "fetch", job, fetched)
+        self.assertEqual((fetched / "diary").read_text(), "said\n")
+        self.assertEqual(json.loads((fetched / "values.json").read_text()), {"score": 3})
+        for name in ("out/diary", "run", "program-files/diary", "program-files/values.json"):
+            self.assertEqual((fetched / name).read_text(), "mine\n")
+
+    def test_training_waits_for_data_that_an_earlier_job_makes(self):
+        made = self.here / "made"
+        makes = self.jobs.batch("--", "cp", "-r", self.digits, made)
+        trains = self.jobs.batch("--after", makes, "--", "train", made, *runs.SMALL, "--max-epochs", "1")
+        self.assertEqual(self.jobs.run("job", "wait", trains), f"job {trains}: ended\n")
+        self.assertIn("cannot open", self.jobs.run("batch", "--", "train", f"{self.here}/none", status=1))
+        self.assertIn("cannot open", self.jobs.run("batch", "--", "train", self.digits, "--validation",
+                                                   f"{self.here}/none", status=1))
+
     def test_ranks_in_the_diary(self):
         job = self.jobs.batch("--workers", "2", "--", "run", "-n", "2", "sh", "-c", "echo I am $RANK")
         self.jobs.run("job", "wait", job)
