@@ -230,6 +230,10 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         makes = self.jobs.batch("--", "cp", "-r", self.digits, made)
         trains = self.jobs.batch("--after", makes, "--", "train", made, *runs.SMALL, "--max-epochs", "1")
         self.assertEqual(self.jobs.run("job", "wait", trains), f"job {trains}: ended\n")
+        self.jobs.batch("--workers", "2", "--", "sleep", "60")
+        (self.here / "some.tar").touch()
+        for where in ("s3://bucket/photos", "some.tar/inside"):
+            self.assertEqual(self.jobs.show(self.jobs.batch("--", "train", where, cwd=self.here))["state"], "queued")
         self.assertIn("cannot open", self.jobs.run("batch", "--", "train", f"{self.here}/none", status=1))
         self.assertIn("cannot open", self.jobs.run("batch", "--", "train", self.digits, "--validation",
                                                    f"{self.here}/none", status=1))
