@@ -1,8 +1,6 @@
 #include "lockstep/cloud/cluster_state.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -16,13 +14,6 @@ namespace {
 constexpr double kHour = 3600;
 constexpr int64_t kMostRecord = int64_t{4} << 20;
 constexpr const char* kRecordFile = "cluster.json";
-
-Error taken_name(const std::string& name) {
-  return {ErrorCode::invalid_option, "this machine made a cluster " + quote(name) + " already",
-          "lockstep cloud wait " + name + " goes on with it, lockstep cloud remove " + name + " removes it"};
-}
-
-std::string text_of_record(const ClusterRecord& record) { return to_json(record).dump(2) + "\n"; }
 
 bool is_open(const ClusterRecord& record) { return !record.spells.empty() && record.spells.back().to <= 0; }
 
@@ -99,27 +90,17 @@ ClusterRecord ClusterRecords::find(const std::string& name) const {
   return record;
 }
 
-void ClusterRecords::check_is_new(const std::string& name) const {
-  if (has(name)) throw taken_name(name);
-}
-
-// The name is linked to a file that is already written: of two programs one fails, and the record is whole.
-void ClusterRecords::add(const ClusterRecord& record) const {
-  make_folders(folder_of(record.name));
-  const std::filesystem::path file = folder_of(record.name) / kRecordFile;
-  const std::string written = file.string() + "." + record.id;
-  write_file_atomic(written, text_of_record(record));
-  const bool is_first = ::link(written.c_str(), file.c_str()) == 0;
-  const int number = errno;
-  ::unlink(written.c_str());
-  if (is_first) return;
-  if (number == EEXIST) throw taken_name(record.name);
-  throw errno_error(number, "create", file.string());
+jobs::FileLock ClusterRecords::lock(const std::string& name) const {
+  check_cluster_name(name);
+  make_folders(folder_);
+  if (auto lock = jobs::FileLock::try_take(folder_ / (name + ".lock"))) return *std::move(lock);
+  throw Error(ErrorCode::invalid_option, "another command makes or removes the cluster " + quote(name),
+              "repeat this command when that one has ended");
 }
 
 void ClusterRecords::save(const ClusterRecord& record) const {
   make_folders(folder_of(record.name));
-  write_file_atomic(folder_of(record.name) / kRecordFile, text_of_record(record));
+  write_file_atomic(folder_of(record.name) / kRecordFile, to_json(record).dump(2) + "\n");
 }
 
 void ClusterRecords::remove(const std::string& name) const {

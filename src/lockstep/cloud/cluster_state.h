@@ -9,6 +9,7 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/cloud/request.h"
+#include "lockstep/jobs/job_lock.h"
 
 namespace lockstep::cloud {
 
@@ -96,13 +97,11 @@ class ClusterRecords {
   /// By name. A record that cannot be read is an error that names its file.
   std::vector<ClusterRecord> list() const;
   bool has(const std::string& name) const;
-  /// Throws invalid_option if there is a record of this name.
-  void check_is_new(const std::string& name) const;
+  /// Held by the command that makes or removes the cluster. Throws invalid_option while another command of
+  /// this machine holds it.
+  jobs::FileLock lock(const std::string& name) const;
   /// Throws not_found with the names that there are.
   ClusterRecord find(const std::string& name) const;
-  /// The first record of a cluster. Throws what check_is_new throws, also if another program was faster.
-  void add(const ClusterRecord& record) const;
-  /// Replaces the record.
   void save(const ClusterRecord& record) const;
   void remove(const std::string& name) const;
   /// The folder of one cluster's files.

@@ -131,18 +131,16 @@ TEST(Records, AreWhatWasSaved) {
   EXPECT_FALSE(records.has("c1"));
 }
 
-// Two programs may both have found that there is none.
-TEST(Records, OnlyOneClusterOfANameIsAdded) {
+TEST(Records, OneCommandAtATimeMakesOrRemovesACluster) {
   const test::TemporaryFolder folder;
   const ClusterRecords records(folder.path() / "cloud");
-  records.check_is_new("c1");
-  records.add({.name = "c1", .id = "ab"});
-  EXPECT_THAT(refusal_of([&] { records.add({.name = "c1", .id = "cd"}); }),
-              HasSubstr("this machine made a cluster \"c1\" already"));
-  EXPECT_THAT(refusal_of([&] { records.check_is_new("c1"); }), HasSubstr("lockstep cloud wait c1"));
-  EXPECT_EQ(records.find("c1").id, "ab");
-  const std::filesystem::directory_iterator files(records.folder_of("c1"));
-  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+  {
+    const auto making = records.lock("c1");
+    EXPECT_THAT(refusal_of([&] { records.lock("c1"); }), HasSubstr("another command makes or removes"));
+    records.lock("c2");
+  }
+  records.lock("c1");
+  EXPECT_TRUE(records.list().empty());
 }
 
 TEST(Records, ADamagedOneIsNamed) {
