@@ -109,6 +109,20 @@ TEST_F(EndedBySlurm, AJobThatSomebodyCancelledIsCancelled) {
   EXPECT_EQ(look("").state, JobState::cancelled);
 }
 
+TEST_F(EndedBySlurm, AJobThatSlurmHasForgottenCanBeCancelled) {
+  jobs::begin_attempt(job_);
+  EXPECT_EQ(look("").state, JobState::lost);
+  EXPECT_TRUE(cancel_job(job_, {}));
+  EXPECT_EQ(look("").state, JobState::cancelled);
+}
+
+TEST_F(EndedBySlurm, AJobThatRunsEndsItselfWhenItIsCancelled) {
+  jobs::begin_attempt(job_);
+  EXPECT_EQ(look("12|RUNNING|None|node1|one").state, JobState::running);
+  EXPECT_TRUE(cancel_job(job_, {}));
+  EXPECT_FALSE(jobs::read_result(job_));
+}
+
 TEST_F(EndedBySlurm, AJobThatIsBeingStartedAgainIsLeftAlone) {
   jobs::begin_attempt(job_);
   const auto change = jobs::try_take_to_change(job_);

@@ -166,9 +166,11 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   }
   const std::string id = submitted_id(job, spec);
   if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
+  if (spec.scheduler == kLocal) return true;
   // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result, and
   // one that runs ends the job itself.
-  if (spec.scheduler != kLocal && jobs::state_of(job, spec).state == jobs::JobState::queued)
+  const jobs::JobState state = jobs::state_of(job, spec).state;
+  if (state == jobs::JobState::queued || (!is_over(state) && !is_known(id, job, spec)))
     jobs::end_job(job, jobs::AttemptEnd::cancelled, "");
   return true;
 }

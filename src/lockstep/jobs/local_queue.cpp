@@ -218,7 +218,7 @@ class LocalQueue::Moment {
 
   bool fits(const JobSpec& spec) const {
     if (used_.workers == 0 && used_.memory == 0) return true;  // alone, whatever it asks for
-    return used_.workers + spec.workers <= limits_.workers && used_.memory + spec.memory <= limits_.memory;
+    return spec.workers <= limits_.workers - used_.workers && spec.memory <= limits_.memory - used_.memory;
   }
 
   void begin(BegunAttempt& begun, const std::string& entry) {
