@@ -313,14 +313,6 @@ int try_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
   }
 }
 
-// Until Slurm ends this job. Returns false if nothing could be written until then.
-bool write_end(const JobPaths& paths, const AttemptResult& result, const jobs::FetchedFiles& files) {
-  return jobs::write_when_there_is_space(paths, {SIGTERM}, [&] {
-           if (result.end != AttemptEnd::fenced) files.copy(paths, result.attempt);
-           jobs::end_attempt(paths, result);
-         }) == 0;
-}
-
 // Slurm may have started the job again by itself, elsewhere, while this attempt went on on a machine that it
 // had lost.
 bool was_started_again(const std::string& id) {
@@ -383,8 +375,11 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
     result.end = AttemptEnd::failed;
     result.reason += "; it was started again without a step in between, and is not any more";
   }
+  if (result.end != AttemptEnd::fenced) jobs::add_reason(files.copy(paths, result.attempt), result);
   result.ended = now_seconds();
-  const bool is_written = write_end(paths, result, files);
+  // Until Slurm ends this job.
+  const bool is_written =
+      jobs::write_when_there_is_space(paths, {SIGTERM}, [&] { jobs::end_attempt(paths, result); }) == 0;
   say("attempt " + std::to_string(result.attempt) + " " +
       enum_names(AttemptEnd{})[static_cast<size_t>(result.end)] +
       (result.reason.empty() ? "" : ": " + result.reason) +

@@ -5,7 +5,21 @@
 #include <ctime>
 #include <unistd.h>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::jobs {
+namespace {
+
+// Or the user's part of it.
+bool is_disk_full(const Error& error) {
+  return error.errno_value() == ENOSPC || error.errno_value() == EDQUOT;
+}
+
+}  // namespace
+
+void add_reason(const std::string& reason, AttemptResult& result) {
+  result.reason += (result.reason.empty() || reason.empty() ? "" : "; ") + reason;
+}
 
 int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& signals,
                               const std::function<void()>& write) {
@@ -24,10 +38,6 @@ int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& sig
     }
     if (const int signal = ::sigtimedwait(&ends, nullptr, &kBetweenWrites); signal > 0) return signal;
   }
-}
-
-bool is_disk_full(const Error& error) {
-  return error.errno_value() == ENOSPC || error.errno_value() == EDQUOT;
 }
 
 }  // namespace lockstep::jobs

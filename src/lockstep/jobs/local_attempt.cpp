@@ -233,12 +233,11 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
     result.reason = error.message();
   }
   bound(begun, result);
+  add_reason(files.copy(begun.paths, begun.attempt), result);
   result.ended = now_seconds();
   // Its lock says meanwhile that the job is not over.
-  const int asked = write_when_there_is_space(begun.paths, {SIGTERM, SIGINT, SIGHUP}, [&] {
-    files.copy(begun.paths, begun.attempt);
-    end_attempt(begun.paths, result);
-  });
+  const int asked = write_when_there_is_space(begun.paths, {SIGTERM, SIGINT, SIGHUP},
+                                              [&] { end_attempt(begun.paths, result); });
   if (asked != 0) signal = asked;
   if (::chdir("/") != 0) return signal == 0;  // so that the folder can be removed
   return signal == 0;
