@@ -15,7 +15,7 @@ bool has_spec(const JobPaths& paths) { return ::access(paths.spec().c_str(), F_O
 
 std::optional<FileLock> try_take_to_change(const JobPaths& paths) {
   try {
-    auto lock = FileLock::try_take(paths.changing());
+    auto lock = FileLock::try_take(paths.spec());  // a file that is there also on a full disk
     // A command that deletes the job holds the lock while it moves the folder away.
     return lock && has_spec(paths) ? std::move(lock) : std::nullopt;
   } catch (const Error& error) {

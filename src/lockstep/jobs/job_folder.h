@@ -22,7 +22,6 @@ struct JobPaths {
   std::filesystem::path environment() const { return folder / "environment.json"; }
   std::filesystem::path scheduler_id() const { return folder / "scheduler-id"; }  ///< the job that may run it
   std::filesystem::path lock() const { return folder / "lock"; }          ///< of the command that runs
-  std::filesystem::path changing() const { return folder / "changing"; }  ///< lock of try_take_to_change
   std::filesystem::path attempt() const { return folder / "attempt"; }    ///< number of the newest
   std::filesystem::path requeued() const { return folder / "requeued"; }  ///< up to which they do not count
   std::filesystem::path cancelled() const { return folder / "cancelled"; }
