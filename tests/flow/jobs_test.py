@@ -2,6 +2,7 @@
 """Jobs in the queue of this machine: they go on when their client is gone, another process finds all of them, nothing
 is started twice, and training that was killed has the weights of training that was left alone."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -187,6 +188,17 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.jobs.show(once)["state"], "cancelled")
         self.assertEqual(self.jobs.run("job", "delete", once), f"job {once}: deleted\n")
         self.assertNotIn(once, self.jobs.list())
+
+    def test_two_commands_that_delete_and_requeue_a_job(self):
+        job = self.jobs.batch("--", "true")
+        self.jobs.run("job", "wait", job)
+        with (self.jobs.root / job / "job.json").open("r+") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
+            for word in ("delete", "requeue"):
+                self.assertIn(f"another command starts job {job} again or deletes it",
+                              self.jobs.run("job", word, job, status=1))
+        self.jobs.run("job", "requeue", job)
+        self.assertEqual(self.jobs.run("job", "wait", job), f"job {job}: ended\n")
 
     def test_cancel_ends_what_a_killed_attempt_has_left(self):
         left = self.here / "left"
