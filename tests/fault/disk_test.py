@@ -75,6 +75,18 @@ def full_of_jobs(disk):
         (jobs.root / ends / "attempt-1" / "diary").unlink()
         view = jobs.wait_until(ends, "ended")
         assert view["status"] == 0 and view["reason"] == "", view
+        jobs.run("job", "delete", ends)
+
+        # Files to fetch for which there is no space are named.
+        here = disk.parent / "here"
+        here.mkdir()
+        fetched = jobs.batch("--fetch", "kept.csv", "--", "sh", "-c",
+                             "echo 1,2 >kept.csv; head -c 5000000 /dev/zero; exit 0", cwd=here)
+        runs.wait_for(lambda: "waits for space" in jobs.show(fetched).get("reason", ""))
+        (jobs.root / fetched / "attempt-1" / "diary").unlink()
+        view = jobs.wait_until(fetched, "ended", "failed")
+        assert view["state"] == "ended" and "cannot fetch" in view["reason"] and "kept.csv" in view["reason"], view
+        assert not (jobs.root / fetched / "attempt-1" / "files" / "kept.csv").exists()
 
 
 def main():

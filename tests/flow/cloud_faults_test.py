@@ -4,6 +4,7 @@
 usage: cloud_faults_test.py
 """
 
+import fcntl
 import json
 import shutil
 import signal
@@ -94,6 +95,19 @@ class CloudFaults(Cloud):
         self.assertIn("c1", account.left("c1"))
         self.check(account.run("remove", "c1", "--yes"))
         self.assertEqual(account.left("c1"), [])
+
+    def test_two_commands_that_make_or_remove_one_cluster(self):
+        """The second is refused before anything is made."""
+        account = self.account
+        lock = account.folder / "state/lockstep/cloud/c1.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("w") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
+            for words in (account.create_words("c1"), ("remove", "c1", "--yes", "--region", account.region)):
+                self.assertIn('another command makes or removes the cluster "c1"', self.error_of(account.run(*words)))
+        self.assertFalse(account.log.exists())
+        self.assertEqual(account.left("c1"), [])
+        self.check(account.run(*account.create_words("c1")))
 
     def test_ctrl_c_while_files_are_copied_makes_no_cluster(self):
         account = self.account

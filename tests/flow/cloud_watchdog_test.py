@@ -39,6 +39,14 @@ class Watchdog(unittest.TestCase):
         with self.log.open("a", encoding="utf-8") as log:
             log.write(json.dumps({"kind": kind, "step": 1, "time": time.time(), "values": {}}) + "\n")
 
+    def test_a_disk_on_which_nothing_can_be_written_does_not_keep_the_cluster_on(self):
+        words = [str(word).replace("state.json", "none/state.json") for word in self.words]
+        done = subprocess.run([*words, "--idle", "1s", "--every", "0.2"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("state.json", done.stderr)
+        self.assertIn("no step, validation or checkpoint for", self.stopped.read_text())
+
     def test_a_run_that_only_lives_is_stopped_and_one_that_steps_is_not(self):
         watchdog = subprocess.Popen([*map(str, self.words), "--idle", "3s", "--every", "0.2"], stdout=subprocess.PIPE,
                                     text=True)

@@ -2,6 +2,7 @@
 """Jobs in the queue of this machine: they go on when their client is gone, another process finds all of them, nothing
 is started twice, and training that was killed has the weights of training that was left alone."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -188,6 +189,17 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.jobs.run("job", "delete", once), f"job {once}: deleted\n")
         self.assertNotIn(once, self.jobs.list())
 
+    def test_two_commands_that_delete_and_requeue_a_job(self):
+        job = self.jobs.batch("--", "true")
+        self.jobs.run("job", "wait", job)
+        with (self.jobs.root / job / "job.json").open("r+") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
+            for word in ("delete", "requeue"):
+                self.assertIn(f"another command starts job {job} again or deletes it",
+                              self.jobs.run("job", word, job, status=1))
+        self.jobs.run("job", "requeue", job)
+        self.assertEqual(self.jobs.run("job", "wait", job), f"job {job}: ended\n")
+
     def test_cancel_ends_what_a_killed_attempt_has_left(self):
         left = self.here / "left"
         job = self.jobs.batch("--", "sh", "-c", f"sleep 600 & echo $! >{left}; wait")
@@ -198,6 +210,45 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.jobs.show(job)["state"], "running")  # the sleep holds its lock
         self.jobs.run("job", "cancel", job)
         self.assertEqual(self.jobs.show(job)["state"], "cancelled")
+
+    def test_cancel_ends_an_attempt_whose_runner_is_killed_meanwhile(self):
+        """Its command ends at the second SIGTERM, which only the cancelling command can send."""
+        asked, ready = self.here / "asked", self.here / "ready"
+        job = self.jobs.batch("--", "sh", "-c", f"trap 'if [ -e {asked} ]; then exit; fi; touch {asked}' TERM; "
+                              f"touch {ready}; while :; do sleep 0.05; done")
+        runs.wait_for(ready.exists)
+        cancelling = self.jobs.start("job", "cancel", job)
+        runs.wait_for(asked.exists)
+        for process in self.jobs.runners():
+            os.kill(process, signal.SIGKILL)
+        printed, errors = cancelling.communicate(timeout=runs.SECONDS_PER_RUN)
+        self.assertEqual((printed, cancelling.returncode), (f"job {job}: cancelled\n", 0), errors)
+
+    def test_files_of_a_program_do_not_replace_those_of_its_job(self):
+        (self.here / "out").mkdir()
+        job = self.jobs.batch("--fetch", "*,out/*", "--", "sh", "-c",
+                              f"echo said; {runs.PROGRAM} job put score 3; for name in diary values.json out/diary run; "
+                              "do echo mine > $name; done", cwd=self.here)
+        self.jobs.run("job", "wait", job)
+        fetched = self.here / "fetched"
+        self.jobs.run("job", "fetch", job, fetched)
+        self.assertEqual((fetched / "diary").read_text(), "said\n")
+        self.assertEqual(json.loads((fetched / "values.json").read_text()), {"score": 3})
+        for name in ("out/diary", "run", "program-files/diary", "program-files/values.json"):
+            self.assertEqual((fetched / name).read_text(), "mine\n")
+
+    def test_training_waits_for_data_that_an_earlier_job_makes(self):
+        made = self.here / "made"
+        makes = self.jobs.batch("--", "cp", "-r", self.digits, made)
+        trains = self.jobs.batch("--after", makes, "--", "train", made, *runs.SMALL, "--max-epochs", "1")
+        self.assertEqual(self.jobs.run("job", "wait", trains), f"job {trains}: ended\n")
+        self.jobs.batch("--workers", "2", "--", "sleep", "60")
+        (self.here / "some.tar").touch()
+        for where in ("s3://bucket/photos", "some.tar/inside"):
+            self.assertEqual(self.jobs.show(self.jobs.batch("--", "train", where, cwd=self.here))["state"], "queued")
+        self.assertIn("cannot open", self.jobs.run("batch", "--", "train", f"{self.here}/none", status=1))
+        self.assertIn("cannot open", self.jobs.run("batch", "--", "train", self.digits, "--validation",
+                                                   f"{self.here}/none", status=1))
 
     def test_ranks_in_the_diary(self):
         job = self.jobs.batch("--workers", "2", "--", "run", "-n", "2", "sh", "-c", "echo I am $RANK")

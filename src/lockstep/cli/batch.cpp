@@ -13,6 +13,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_words.h"
+#include "lockstep/cli/data_places.h"
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/command.h"
@@ -213,14 +214,22 @@ int64_t workers_of(const Batch& batch, const CommandWords& command) {
                                                            : 1;
 }
 
-JobPaths make_one(const Batch& batch, const std::vector<std::string>& words, const std::string& wanted_name) {
+// Refuses what would fail only when the job starts. Jobs that come before it may still make its data.
+CommandWords read_command(const Batch& batch, const std::vector<std::string>& words) {
   const bool is_local = batch.spec.scheduler == "local";
   if (words.front().empty())
     throw Error(ErrorCode::invalid_option, "the first word of the command is empty",
                 "usage: lockstep batch [options] -- COMMAND");
-  const CommandWords command =
+  CommandWords command =
       read_command_words(words, is_local ? runner_program().front() : batch.profile.profile.program);
   if (is_local && !command.is_ours) check_program(batch, command.words.front());
+  if (is_local && batch.spec.after.empty() && command.trains && command.words[1] == "train")
+    check_data_of_training({command.words.begin() + 2, command.words.end()});
+  return command;
+}
+
+JobPaths make_one(const Batch& batch, const CommandWords& command, const std::string& wanted_name) {
+  const bool is_local = batch.spec.scheduler == "local";
   JobSpec spec = batch.spec;
   spec.name = name_of(wanted_name, command);
   spec.command = command.words;
@@ -285,8 +294,12 @@ void submit_batch(const Call& call, const Submitted& submitted) {
                 call.words.empty() ? "lockstep batch needs a COMMAND"
                                    : "lockstep batch takes a COMMAND or --commands, not both",
                 "usage: lockstep batch [options] -- COMMAND");
-  const auto commands = call.words.empty() ? commands_in(batch.choice.commands)
-                                           : std::vector<std::vector<std::string>>{call.words};
+  // All are read before the first job is made.
+  std::vector<CommandWords> commands;
+  for (const std::vector<std::string>& words : call.words.empty()
+                                                   ? commands_in(batch.choice.commands)
+                                                   : std::vector<std::vector<std::string>>{call.words})
+    commands.push_back(read_command(batch, words));
   for (size_t first = 0; first < commands.size(); first += kMostAtOnce) {
     const jobs::LocalQueue::Making sign{jobs::LocalQueue(batch.root)};
     std::vector<JobPaths> made;

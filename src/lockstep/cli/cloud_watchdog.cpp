@@ -60,6 +60,16 @@ cloud::WatchdogState read_state(const std::string& file) {
   return state;
 }
 
+// A full disk must not keep the cluster on.
+void save_state(const cloud::WatchdogState& state, const std::string& file, Console& console) {
+  if (file.empty()) return;
+  try {
+    write_file_atomic(file, to_json(state).dump() + "\n");
+  } catch (const Error& error) {
+    console.note("warning: " + printable(error.message()) + "\n");
+  }
+}
+
 // True once the cluster was told to stop.
 bool look_once(const Call& call, const WatchdogChoice& choice, cloud::WatchdogState& state,
                Console& console) {
@@ -77,7 +87,7 @@ bool look_once(const Call& call, const WatchdogChoice& choice, cloud::WatchdogSt
                                      .machine_price = choice.machine_price,
                                      .head_price = choice.head_price};
   const cloud::Verdict verdict = cloud::look(limits, sight, state);
-  if (!choice.state.empty()) write_file_atomic(choice.state, to_json(state).dump() + "\n");
+  save_state(state, choice.state, console);
   if (!verdict.stop) return false;
   console.print("stopping the cluster: " + verdict.reason + "\n");
   if (choice.stop_command.empty()) return true;

@@ -18,6 +18,7 @@
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/submitted_job.h"
+#include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_queue.h"
 
@@ -186,6 +187,7 @@ int run_job_cancel(const Call& call, Console& console) {
 int run_job_delete(const Call& call, Console& console) {
   int refused = 0;
   for (const JobPaths& paths : jobs_of(call)) {
+    const jobs::FileLock change = jobs::take_to_change(paths);
     const JobView view = job_now(paths, console);
     if (!jobs::is_over(view)) {
       console.note(job_text(jobs::shown_id(paths), "it is " + state_word(view)) +

@@ -35,6 +35,10 @@ using jobs::JobState;
 using jobs::JobView;
 
 constexpr std::chrono::milliseconds kOutputInterval{100};
+// Names in the folder of job fetch.
+constexpr const char* kDiaryFile = "diary";
+constexpr const char* kValuesFile = "values.json";
+constexpr const char* kRunFolder = "run";
 
 struct DiaryChoice {
   int64_t rank = -1;
@@ -218,6 +222,20 @@ int64_t copy_in(const fs::path& from, const fs::path& to, const std::vector<std:
   return files;
 }
 
+// Files that the program has put out have their own names, except those that are already a job's.
+int64_t copy_program_files(const fs::path& from, const fs::path& to, bool has_run, Console& console) {
+  constexpr const char* kAside = "program-files";
+  std::vector<std::string> taken{kDiaryFile, kValuesFile, jobs::kErrorFile};
+  if (has_run) taken.emplace_back(kRunFolder);
+  int64_t files = copy_in(from, to, taken);
+  for (const std::string& name : taken) {
+    const int64_t aside = copy_in(from / name, to / kAside / name);
+    if (aside > 0) console.note("the program's own " + name + " is in " + (to / kAside).string() + "\n");
+    files += aside;
+  }
+  return files;
+}
+
 std::string closing_words(const JobView& view) {
   return printable("job " + view.id + ": " + state_word(view) +
                    (view.reason.empty() ? "" : ": " + view.reason)) +
@@ -269,19 +287,20 @@ int run_job_fetch(const Call& call, Console& console) {
   const fs::path to = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + paths.id());
   if (view.attempt == 0)
     throw Error(ErrorCode::not_found, "job " + jobs::shown_id(paths) + " has not begun", "lockstep jobs");
-  int64_t files = copy_in(paths.diary(view.attempt), to / "diary") + copy_in(paths.files(view.attempt), to) +
+  int64_t files = copy_in(paths.diary(view.attempt), to / kDiaryFile) +
+                  copy_program_files(paths.files(view.attempt), to, !view.run_folder.empty(), console) +
                   copy_in(paths.attempt_folder(view.attempt) / jobs::kErrorFile, to / jobs::kErrorFile);
   const auto values = jobs::JobStore(paths, view.attempt).values();
   if (!values.empty()) {
     make_folders(to);
-    write_file_atomic(to / "values.json",
+    write_file_atomic(to / kValuesFile,
                       Json(values).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     ++files;
   }
   if (!view.run_folder.empty()) {
     std::vector<std::string> without{"lock", "requests"};
     if (!checkpoints) without.emplace_back("checkpoints");
-    files += copy_in(view.run_folder, to / "run", without);
+    files += copy_in(view.run_folder, to / kRunFolder, without);
   }
   console.print(printable(with_commas(files) + (files == 1 ? " file in " : " files in ") + to.string()) +
                 "\n");

@@ -1,21 +1,17 @@
 #include "lockstep/cli/sweep_inputs.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/asked_options.h"
+#include "lockstep/cli/data_places.h"
 #include "lockstep/cli/sweep_checks.h"
 #include "lockstep/io/address.h"
-#include "lockstep/io/byte_store.h"
 #include "lockstep/launch/process.h"
 
 namespace lockstep::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 // What trials have: the values that are searched, and the one of the command where they do not always count.
 std::vector<std::string> values_of(const sweep::SweepSpec& spec, const std::string& name,
@@ -29,21 +25,8 @@ std::vector<std::string> values_of(const sweep::SweepSpec& spec, const std::stri
   return {in_command};
 }
 
-// In an archive, only the archive is looked for.
-bool is_there(const fs::path& path) {
-  std::error_code none;
-  if (fs::exists(path, none)) return true;
-  if (!io::names_archive(path.string())) return false;
-  for (fs::path part = path; part.has_relative_path(); part = part.parent_path()) {
-    if (fs::is_regular_file(part, none)) return true;
-  }
-  return false;
-}
-
 void check_is_there(const sweep::SweepSpec& spec, const std::string& path) {
-  if (path.empty() || io::is_address(path)) return;
-  const std::string seen = path_of_trial(spec, path);
-  if (!is_there(seen)) throw errno_error(ENOENT, "open", seen);
+  if (!path.empty() && !io::is_address(path)) check_data_is_there(path_of_trial(spec, path));
 }
 
 std::vector<std::string> networks_of(const std::string& program) {

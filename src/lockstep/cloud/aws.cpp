@@ -4,6 +4,7 @@
 #include <array>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -90,6 +91,8 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   const ClusterPlan planned = plan(request);
   check_cards(request, planned);
   cluster::Profiles::of_user().check_not_hidden(name);
+  // From here on until AWS has the cluster: one that is removed meanwhile would be made unseen.
+  std::optional<jobs::FileLock> making = records_.lock(name);
   if (records_.has(name))
     throw Error(
         ErrorCode::invalid_option, "this machine made a cluster " + quote(name) + " already",
@@ -134,6 +137,7 @@ ClusterRecord AwsProvider::create(const std::string& name, const ClusterRequest&
   bridge_.parallel_cluster(
       {"create-cluster", "--cluster-name", name, "--cluster-configuration", write_config(record).string()},
       request.region);
+  making.reset();
   return wait(name, watch);
 }
 
@@ -312,7 +316,7 @@ void AwsProvider::remove_stack(const ClusterRecord& record, const std::string& r
 }
 
 void AwsProvider::remove(const std::string& name, const std::string& region, const Watch& watch) {
-  check_cluster_name(name);
+  const jobs::FileLock removing = records_.lock(name);
   const bool known = records_.has(name);
   ClusterRecord record{.name = name};
   if (known) record = records_.find(name);

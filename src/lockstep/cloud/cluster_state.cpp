@@ -90,6 +90,14 @@ ClusterRecord ClusterRecords::find(const std::string& name) const {
   return record;
 }
 
+jobs::FileLock ClusterRecords::lock(const std::string& name) const {
+  check_cluster_name(name);
+  make_folders(folder_);
+  if (auto lock = jobs::FileLock::try_take(folder_ / (name + ".lock"))) return *std::move(lock);
+  throw Error(ErrorCode::invalid_option, "another command makes or removes the cluster " + quote(name),
+              "repeat this command when that one has ended");
+}
+
 void ClusterRecords::save(const ClusterRecord& record) const {
   make_folders(folder_of(record.name));
   write_file_atomic(folder_of(record.name) / kRecordFile, to_json(record).dump(2) + "\n");

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/describe.h"
 #include "lockstep/cloud/request.h"
+#include "lockstep/jobs/job_lock.h"
 
 namespace lockstep::cloud {
 
@@ -96,6 +97,9 @@ class ClusterRecords {
   /// By name. A record that cannot be read is an error that names its file.
   std::vector<ClusterRecord> list() const;
   bool has(const std::string& name) const;
+  /// Held by the command that makes or removes the cluster. Throws invalid_option while another command of
+  /// this machine holds it.
+  jobs::FileLock lock(const std::string& name) const;
   /// Throws not_found with the names that there are.
   ClusterRecord find(const std::string& name) const;
   void save(const ClusterRecord& record) const;

@@ -131,6 +131,18 @@ TEST(Records, AreWhatWasSaved) {
   EXPECT_FALSE(records.has("c1"));
 }
 
+TEST(Records, OneCommandAtATimeMakesOrRemovesACluster) {
+  const test::TemporaryFolder folder;
+  const ClusterRecords records(folder.path() / "cloud");
+  {
+    const auto making = records.lock("c1");
+    EXPECT_THAT(refusal_of([&] { records.lock("c1"); }), HasSubstr("another command makes or removes"));
+    records.lock("c2");
+  }
+  records.lock("c1");
+  EXPECT_TRUE(records.list().empty());
+}
+
 TEST(Records, ADamagedOneIsNamed) {
   const test::TemporaryFolder folder;
   folder.write("c1/cluster.json", "{\"name\": ");

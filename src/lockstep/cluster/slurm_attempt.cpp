@@ -23,6 +23,7 @@
 #include "lockstep/cluster/internal/end_of_file.h"
 #include "lockstep/cluster/internal/slurm.h"
 #include "lockstep/cluster/internal/owner.h"
+#include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/attempt_error.h"
 #include "lockstep/jobs/fetched_files.h"
 #include "lockstep/jobs/job_folder.h"
@@ -302,7 +303,12 @@ int try_step(const JobPaths& paths, const JobSpec& spec, AttemptResult& result, 
   } catch (const Error& error) {
     result.end = AttemptEnd::failed;
     result.status = exit_status(error.code());
-    jobs::write_error(paths, result.attempt, error);
+    result.reason = error.message();
+    try {
+      jobs::write_error(paths, result.attempt, error);
+    } catch (const Error& of_disk) {
+      say(of_disk.message());
+    }
     return 0;
   }
 }
@@ -360,8 +366,7 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   const int signal = try_step(paths, spec, result, id, say);
   if (result.end != AttemptEnd::ended && result.end != AttemptEnd::fenced && was_cancelled(paths, id))
     result.end = AttemptEnd::cancelled;
-  if (result.end != AttemptEnd::fenced) files.copy(paths, result.attempt);
-  result.reason = reason_of(result, signal);
+  if (result.reason.empty()) result.reason = reason_of(result, signal);
   if (const auto error = jobs::read_error(paths, result.attempt); error && result.end == AttemptEnd::failed)
     result.reason = error->message();
   bool goes_on = result.end == AttemptEnd::stopped || result.end == AttemptEnd::lost;
@@ -370,14 +375,17 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
     result.end = AttemptEnd::failed;
     result.reason += "; it was started again without a step in between, and is not any more";
   }
+  if (result.end != AttemptEnd::fenced) jobs::add_reason(files.copy(paths, result.attempt), result);
   result.ended = now_seconds();
-  jobs::end_attempt(paths, result);
+  // Until Slurm ends this job.
+  const bool is_written =
+      jobs::write_when_there_is_space(paths, {SIGTERM}, [&] { jobs::end_attempt(paths, result); }) == 0;
   say("attempt " + std::to_string(result.attempt) + " " +
       enum_names(AttemptEnd{})[static_cast<size_t>(result.end)] +
       (result.reason.empty() ? "" : ": " + result.reason) +
       (result.step >= 0 ? ", after step " + with_commas(result.step) : ""));
   if (goes_on && requeue(id, say)) return 0;
-  return result.end == AttemptEnd::ended || result.end == AttemptEnd::fenced
+  return is_written && (result.end == AttemptEnd::ended || result.end == AttemptEnd::fenced)
              ? 0
              : static_cast<int>(std::max<int64_t>(1, result.status));
 }

@@ -5,10 +5,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/host.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
@@ -42,10 +42,8 @@ void write_submission(const JobPaths& job, const Submitted& submitted) {
   write_file_atomic(submission_file(job), to_json(submitted).dump() + "\n");
 }
 
-bool is_elsewhere(const JobSpec& spec) { return spec.scheduler == kLocal && spec.host != host_name(); }
-
 void check_machine(const JobSpec& spec) {
-  if (!is_elsewhere(spec)) return;
+  if (!jobs::is_elsewhere(spec)) return;
   throw Error(ErrorCode::cluster, "the job is in the queue of the machine " + quote(spec.host),
               "run this command there");
 }
@@ -159,8 +157,8 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   const JobSpec spec = jobs::read_spec(job);
   if (is_over(jobs::state_of(job, spec).state)) return false;
   // The scheduler of this machine writes the mark itself, while it holds its queue. Another machine finds it.
-  if (spec.scheduler != kLocal || is_elsewhere(spec)) jobs::mark_cancelled(job);
-  if (is_elsewhere(spec)) {
+  if (spec.scheduler != kLocal || jobs::is_elsewhere(spec)) jobs::mark_cancelled(job);
+  if (jobs::is_elsewhere(spec)) {
     // Unless the other machine runs it. Jobs that follow it wait for its result.
     if (const auto lock = jobs::FileLock::try_take(job.lock()); lock && !jobs::read_result(job))
       jobs::end_job(job, jobs::AttemptEnd::cancelled, "");
@@ -168,14 +166,17 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   }
   const std::string id = submitted_id(job, spec);
   if (!id.empty()) make_scheduler(profile_of_job(job, spec), runner)->cancel(id);
+  if (spec.scheduler == kLocal) return true;
   // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result, and
   // one that runs ends the job itself.
-  if (spec.scheduler != kLocal && jobs::state_of(job, spec).state == jobs::JobState::queued)
+  const jobs::JobState state = jobs::state_of(job, spec).state;
+  if (state == jobs::JobState::queued || (!is_over(state) && !is_known(id, job, spec)))
     jobs::end_job(job, jobs::AttemptEnd::cancelled, "");
   return true;
 }
 
 bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
+  const jobs::FileLock change = jobs::take_to_change(job);
   const JobSpec spec = jobs::read_spec(job);
   check_machine(spec);
   if (!is_over(jobs::state_of(job, spec).state) && is_known(submitted_id(job, spec), job, spec)) return false;

@@ -43,7 +43,7 @@ Profile profile_of_job(const jobs::JobPaths& job, const jobs::JobSpec& spec);
 bool cancel_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
 
 /// Makes it start again, also if it was never submitted because the program that did so was killed. False if
-/// it is not over. Throws cluster.
+/// it is not over. Throws cluster, and what jobs::take_to_change throws.
 bool requeue_job(const jobs::JobPaths& job, const std::vector<std::string>& runner);
 
 }  // namespace lockstep::cluster

@@ -39,6 +39,18 @@ TEST(CancelJob, DoesNotWaitForAnotherMachine) {
   EXPECT_EQ(jobs::view_of(job).state, JobState::running);
 }
 
+// A job that another program made, or one of a machine without a name.
+TEST(CancelJob, AJobWithoutAHostIsInTheQueueOfThisMachine) {
+  const test::TemporaryFolder root;
+  const jobs::JobPaths job = jobs::make_job(root.path(), {.command = {"true"}});
+  EXPECT_EQ(jobs::view_of(job).reason, "");
+  jobs::end_job(job, jobs::AttemptEnd::failed, "");
+  EXPECT_TRUE(requeue_job(job, {"true"}));
+  EXPECT_EQ(jobs::view_of(job).state, JobState::queued);
+  EXPECT_TRUE(cancel_job(job, {"true"}));
+  EXPECT_EQ(jobs::view_of(job).state, JobState::cancelled);
+}
+
 TEST(CheckJobsFolder, RefusesAProfileWhoseJobsAreElsewhere) {
   const test::TemporaryFolder root;
   const std::string folder = root.path().string();

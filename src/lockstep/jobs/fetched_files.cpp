@@ -35,9 +35,13 @@ std::vector<std::string> matches(const std::string& pattern) {
   return names;
 }
 
-void say_in_diary(const JobPaths& paths, int64_t attempt, const std::string& text) {
-  OpenFile diary(paths.diary(attempt), O_WRONLY | O_CREAT | O_APPEND);
-  diary.write("lockstep: " + text + "\n");
+// As far as there is room for it. The result tells the first failure.
+void try_say_in_diary(const JobPaths& paths, int64_t attempt, const std::string& text) {
+  try {
+    OpenFile diary(paths.diary(attempt), O_WRONLY | O_CREAT | O_APPEND);
+    diary.write("lockstep: " + text + "\n");
+  } catch (const Error&) {
+  }
 }
 
 }  // namespace
@@ -67,15 +71,21 @@ std::map<std::string, FetchedFiles::State> FetchedFiles::look() const {
   return found;
 }
 
-void FetchedFiles::copy(const JobPaths& paths, int64_t attempt) const {
+std::string FetchedFiles::copy(const JobPaths& paths, int64_t attempt) const {
+  std::string first;
   for (const auto& [name, state] : look()) {
     if (const auto before = before_.find(name); before != before_.end() && before->second == state) continue;
     const fs::path to = paths.files(attempt) / name.substr(base_.size());
-    std::error_code code;
+    std::error_code code, none;
     fs::create_directories(to.parent_path(), code);
     if (!code) fs::copy_file(name, to, fs::copy_options::overwrite_existing, code);
-    if (code) say_in_diary(paths, attempt, errno_error(code.value(), "fetch", name).message());
+    if (!code) continue;
+    fs::remove(to, none);  // a part of it would fill a full disk
+    const std::string failure = errno_error(code.value(), "fetch", name).message();
+    try_say_in_diary(paths, attempt, failure);
+    if (first.empty()) first = failure;
   }
+  return first;
 }
 
 std::string last_line_of(const fs::path& file) {

@@ -21,8 +21,8 @@ class FetchedFiles {
   explicit FetchedFiles(const JobSpec& spec);
   /// After its end: copies those that were written since into the attempt's folder `files`, under their
   /// names. No clock is asked: a file server may have another time. What cannot be copied is said in the
-  /// diary.
-  void copy(const JobPaths& paths, int64_t attempt) const;
+  /// diary if that can be written; returns the first failure, in one line, else an empty text.
+  std::string copy(const JobPaths& paths, int64_t attempt) const;
 
  private:
   struct State {

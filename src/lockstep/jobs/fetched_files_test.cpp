@@ -3,6 +3,7 @@
 #include <chrono>
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/test_folder.h"
@@ -27,10 +28,18 @@ TEST(FetchedFiles, AreThoseThatTheCommandWroteWhateverTheClockOfTheirServer) {
   for (const char* name : {"changed.csv", "new.csv"})
     fs::last_write_time(work / name, fs::file_time_type::clock::now() - std::chrono::hours(2));
   const JobPaths paths{folder.path() / "job"};
-  files.copy(paths, 1);
+  EXPECT_EQ(files.copy(paths, 1), "");
   for (const char* name : {"changed.csv", "new.csv", "out/a.bin"})
     EXPECT_TRUE(fs::exists(paths.files(1) / name)) << name;
   for (const char* name : {"old.csv", "other.txt"}) EXPECT_FALSE(fs::exists(paths.files(1) / name)) << name;
+}
+
+TEST(FetchedFiles, ThatCannotBeCopiedAreNamed) {
+  const test::TemporaryFolder folder;
+  const FetchedFiles files({.working_folder = folder.path().string(), .fetch = {"*.csv"}});
+  folder.write("new.csv", "new");
+  folder.write("job/attempt-1", "");  // in the place of the folder: neither files nor a diary can be written
+  EXPECT_THAT(files.copy({folder.path() / "job"}, 1), testing::HasSubstr("new.csv"));
 }
 
 }  // namespace

@@ -192,6 +192,10 @@ void forget_result(const JobPaths& paths) {
     throw errno_error(errno, "remove", paths.result().string());
 }
 
+bool is_forgotten(const JobPaths& paths, int64_t attempt) {
+  return parse_number<int64_t>(first_line_of(paths.requeued())).value_or(0) >= attempt;
+}
+
 // An empty file can be made on a full disk too.
 void mark_cancelled(const JobPaths& paths) {
   const Descriptor made(::open(paths.cancelled().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));

@@ -73,6 +73,9 @@ void end_job(const JobPaths& paths, AttemptEnd end, const std::string& reason);
 /// Makes a job that is over start again: attempts so far do not count any more.
 void forget_result(const JobPaths& paths);
 
+/// Whether this attempt does not count any more. True for 0.
+bool is_forgotten(const JobPaths& paths, int64_t attempt);
+
 /// Marks a job as to be cancelled; whoever runs it ends it.
 void mark_cancelled(const JobPaths& paths);
 bool is_marked_cancelled(const JobPaths& paths);

@@ -10,8 +10,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
+#include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
+#include "lockstep/jobs/local_attempt.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -116,6 +118,44 @@ TEST(JobState, FollowsFromFilesAndTheLock) {
   EXPECT_EQ(state(), JobState::queued);
   end_attempt(paths, {.end = AttemptEnd::cancelled, .attempt = 1});
   EXPECT_EQ(state(), JobState::cancelled);
+}
+
+// A program that never ran is started again, also one that must not run twice.
+TEST(JobState, AnAttemptWhoseCommandWasNotStartedIsLost) {
+  const TemporaryFolder root;
+  const JobSpec spec{.command = {"true"}};
+  const JobPaths paths = make_job(root.path(), spec);
+  begin_attempt(paths);
+  EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::lost);
+  root.write("1/attempt-1/diary", "");  // made before the command is started
+  EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::lost);
+  root.write("1/attempt-1/diary", "begun\n");  // a loss of power has taken started.json
+  EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::failed);
+  root.write("1/attempt-1/diary", "");
+  write_file_quick(paths.started(1), to_json(Started{}).dump());
+  EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::failed);
+}
+
+TEST(JobChange, IsMadeByOneAtATime) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}});
+  auto lock = try_take_to_change(paths);
+  ASSERT_TRUE(lock);
+  EXPECT_FALSE(try_take_to_change(paths));
+  try {
+    take_to_change(paths);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("another command"));
+  }
+  std::filesystem::rename(paths.folder, root.path() / ".gone");
+  lock.reset();
+  try {
+    take_to_change(paths);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("was deleted"));
+  }
 }
 
 TEST(JobLock, IsHeldByAnOrphan) {

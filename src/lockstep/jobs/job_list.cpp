@@ -7,7 +7,6 @@
 
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
-#include "lockstep/base/host.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_run.h"
@@ -119,8 +118,7 @@ void add_state(const JobPaths& paths, const JobSpec& spec, JobView& view) {
   }
   if (found.state == JobState::queued && found.attempt == 0 && !spec.after.empty())
     view.reason = "after job " + join(spec.after, ", ");
-  if ((found.state == JobState::queued || found.state == JobState::lost) && spec.scheduler == "local" &&
-      !spec.host.empty() && spec.host != host_name())
+  if ((found.state == JobState::queued || found.state == JobState::lost) && is_elsewhere(spec))
     view.reason = "in the queue of the machine " + quote(spec.host);
 }
 

@@ -1,5 +1,6 @@
 #include "lockstep/jobs/job_state.h"
 
+#include "lockstep/base/host.h"
 #include "lockstep/jobs/job_lock.h"
 
 namespace lockstep::jobs {
@@ -11,6 +12,10 @@ JobState state_after(AttemptEnd end) {
 }
 
 }  // namespace
+
+bool is_elsewhere(const JobSpec& spec) {
+  return spec.scheduler == "local" && !spec.host.empty() && spec.host != host_name();
+}
 
 StateOfJob state_of(const JobPaths& paths, const JobSpec& spec) {
   StateOfJob found;

@@ -24,6 +24,10 @@ constexpr bool is_over(JobState state) {
   return state == JobState::ended || state == JobState::failed || state == JobState::cancelled;
 }
 
+/// Whether it is in the queue of another machine than this one. A job without a host is in the queue of
+/// whatever machine finds it.
+bool is_elsewhere(const JobSpec& spec);
+
 struct StateOfJob {
   JobState state = JobState::queued;
   int64_t attempt = 0;                      ///< the newest; 0: none began

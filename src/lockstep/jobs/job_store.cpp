@@ -62,7 +62,11 @@ void JobStore::put_file(const std::string& name, const fs::path& file) const {
   const fs::path hidden = paths_.files(attempt_) / ("." + name + "." + random_hex(8));
   std::error_code code;
   fs::copy_file(file, hidden, fs::copy_options::overwrite_existing, code);
-  if (code) throw errno_error(code.value(), "copy", file.string());
+  if (code) {
+    std::error_code none;
+    fs::remove(hidden, none);  // a part of it would fill a full disk
+    throw errno_error(code.value(), "copy", file.string());
+  }
   rename_path(hidden, to);
 }
 

@@ -10,7 +10,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -18,6 +17,7 @@
 #include "lockstep/base/host.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/fetched_files.h"
 #include "lockstep/jobs/job_run.h"
 #include "lockstep/jobs/surroundings.h"
@@ -74,24 +74,24 @@ class Command {
     const Descriptor output(::open(diary.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!output) throw errno_error(errno, "write", diary.string());
     const std::vector<std::string> words = command_of(begun.spec);
+    // Until it is written which command runs, it ends with this process: a command that runs can be ended.
+    const launch::Gate gate;
     process_ = launch::start_process({.program = words.front(),
                                       .words = words,
                                       .output = output.get(),
                                       .errors = output.get(),
                                       .passed = begun.lock.descriptor(),
+                                      .gate = gate.descriptor(),
                                       .lifetime = launch::Lifetime::detached});
     const Started started{
         .runner = record::this_process(), .command = record::identity_of(process_), .time = now_seconds()};
     try {
       write_file_quick(paths_.started(begun.attempt), to_json(started).dump() + "\n");
     } catch (...) {
-      // Nobody would wait for it. It may not have made its group yet.
-      while (!launch::try_wait_for_end(process_)) {
-        launch::signal_group(process_, SIGKILL);
-        std::this_thread::sleep_for(kLookInterval);
-      }
+      launch::kill_group(process_);  // nobody would wait for it
       throw;
     }
+    gate.open(1);
   }
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
@@ -184,27 +184,11 @@ void bound(const BegunAttempt& begun, AttemptResult& result) {
       begun.spec.run_folder.empty() ? "; it was killed too often" : "; three attempts made no step";
 }
 
-bool is_disk_full(const Error& error) {
-  return error.errno_value() == ENOSPC || error.errno_value() == EDQUOT;
-}
-
-// While the disk is full it tries again, until the job is cancelled or deleted or this process is asked to
-// end; returns the signal that asked, else 0. Its lock says meanwhile that the job is not over.
-int write_end(const JobPaths& paths, const AttemptResult& result) {
-  constexpr timespec kBetweenWrites{.tv_sec = 1, .tv_nsec = 0};
-  const sigset_t signals = watched_signals();
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  while (true) {
-    try {
-      end_attempt(paths, result);
-      return 0;
-    } catch (const Error& error) {
-      if (!is_disk_full(error)) throw;
-      if (is_marked_cancelled(paths) || ::access(paths.spec().c_str(), F_OK) != 0) return 0;
-    }
-    const int signal = ::sigtimedwait(&signals, nullptr, &kBetweenWrites);
-    if (signal > 0 && signal != SIGCHLD) return signal;
-  }
+// A loss of power may have taken the file that says that the command was started.
+bool has_text(const fs::path& diary) {
+  std::error_code none;
+  const std::uintmax_t bytes = fs::file_size(diary, none);
+  return !none && bytes > 0;
 }
 
 }  // namespace
@@ -233,10 +217,10 @@ std::optional<Started> read_started(const JobPaths& paths, int64_t attempt) {
 
 bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   AttemptResult result{.attempt = begun.attempt, .nodes = host_name(), .started = now_seconds()};
+  const FetchedFiles files(begun.spec);
   int signal = 0;
   try {
     set_variables(begun, own);
-    const FetchedFiles files(begun.spec);
     Command command(begun);
     result.status = launch::exit_status(command.wait());
     signal = command.signal();
@@ -244,14 +228,17 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
     result.end = end_of(begun, static_cast<int>(result.status), signal);
     if (result.end != AttemptEnd::ended) command.kill_rest();
     result.reason = reason_of(begun, result);
-    files.copy(begun.paths, begun.attempt);
   } catch (const Error& error) {
     result.end = AttemptEnd::failed;
     result.reason = error.message();
   }
   bound(begun, result);
+  add_reason(files.copy(begun.paths, begun.attempt), result);
   result.ended = now_seconds();
-  if (const int asked = write_end(begun.paths, result); asked != 0) signal = asked;
+  // Its lock says meanwhile that the job is not over.
+  const int asked = write_when_there_is_space(begun.paths, {SIGTERM, SIGINT, SIGHUP},
+                                              [&] { end_attempt(begun.paths, result); });
+  if (asked != 0) signal = asked;
   if (::chdir("/") != 0) return signal == 0;  // so that the folder can be removed
   return signal == 0;
 }
@@ -270,7 +257,7 @@ AttemptResult result_of_lost(const JobPaths& paths, const JobSpec& spec, int64_t
     result.status = 0;
     return result;
   }
-  if (::access(paths.diary(attempt).c_str(), F_OK) != 0) {  // made just before the command is started
+  if (::access(paths.started(attempt).c_str(), F_OK) != 0 && !has_text(paths.diary(attempt))) {
     result.end = is_marked_cancelled(paths) ? AttemptEnd::cancelled : AttemptEnd::lost;
     result.reason = "it was killed before its command was started";
     return result;

@@ -197,10 +197,6 @@ class LocalQueue::Moment {
   }
 
  private:
-  static bool is_forgotten(const JobPaths& paths, int64_t attempt) {
-    return parse_number<int64_t>(first_line_of(paths.requeued())).value_or(0) >= attempt;
-  }
-
   // Whether the jobs that it follows have ended well; if one never will, it is over too.
   bool is_ready(const JobPaths& paths, const JobSpec& spec) const {
     for (const std::string& id : spec.after) {
@@ -222,7 +218,7 @@ class LocalQueue::Moment {
 
   bool fits(const JobSpec& spec) const {
     if (used_.workers == 0 && used_.memory == 0) return true;  // alone, whatever it asks for
-    return used_.workers + spec.workers <= limits_.workers && used_.memory + spec.memory <= limits_.memory;
+    return spec.workers <= limits_.workers - used_.workers && spec.memory <= limits_.memory - used_.memory;
   }
 
   void begin(BegunAttempt& begun, const std::string& entry) {
@@ -278,15 +274,6 @@ void LocalQueue::add(const JobPaths& paths) const {
   make_empty(folder_ / "waiting" / entry_name(read_spec(paths).priority, paths.id()));
 }
 
-bool LocalQueue::requeue(const JobPaths& paths) const {
-  const JobSpec spec = read_spec(paths);
-  Moment moment(*this);
-  if (!is_over(state_of(paths, spec).state)) return false;
-  forget_result(paths);
-  moment.add(paths, spec);
-  return true;
-}
-
 bool LocalQueue::cancel(const JobPaths& paths) const {
   const JobSpec spec = read_spec(paths);
   {
@@ -302,26 +289,30 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
       return true;
     }
   }
-  // Its runner sees the mark. Without a runner this process ends what the attempt has left.
-  const auto started = read_started(paths, newest_attempt(paths));
-  const bool is_left = started && record::is_there(started->runner) == false;
-  if (is_left) signal_left(*started, SIGTERM);
-  const auto killing = std::chrono::steady_clock::now() + kOrphanGrace;
+  // Its runner sees the mark. Without a runner, which may also end meanwhile, this process ends what the
+  // attempt has left.
+  std::optional<Started> left;
+  std::chrono::steady_clock::time_point killing;
   while (is_held(paths.lock()) && !has_result(paths)) {
-    std::this_thread::sleep_for(kLockInterval);
     const auto now = std::chrono::steady_clock::now();
-    if (is_left && now > killing) signal_left(*started, SIGKILL);
-    if (is_left && now > killing + kOrphanGrace) break;
+    if (const auto started = read_started(paths, newest_attempt(paths));
+        !left && started && record::is_there(started->runner) == false) {
+      left = started;
+      signal_left(*left, SIGTERM);
+      killing = now + kOrphanGrace;
+    }
+    if (left && now > killing) signal_left(*left, SIGKILL);
+    if (left && now > killing + kOrphanGrace) break;
+    std::this_thread::sleep_for(kLockInterval);
   }
   Moment moment(*this);
   moment.try_settle(paths);
-  if (is_left && !has_result(paths))
+  if (left && !has_result(paths))
     moment.try_end(paths, AttemptEnd::cancelled, "a process that it started has left its group and goes on");
   return true;
 }
 
 void LocalQueue::tidy() const {
-  const std::string host = host_name();
   std::vector<std::string> stale;
   for (const std::string& name : names_in(folder_)) {
     if (name.starts_with(kIntent) && is_stale(folder_ / name)) stale.push_back(name);
@@ -339,7 +330,7 @@ void LocalQueue::tidy() const {
     } catch (const Error&) {
       continue;  // the list of jobs says so
     }
-    if (spec.scheduler != "local" || spec.host != host || is_present(moment.waiting(paths, spec))) continue;
+    if (spec.scheduler != "local" || is_elsewhere(spec) || is_present(moment.waiting(paths, spec))) continue;
     if (is_held(paths.lock())) {
       std::ofstream(moment.running(paths)) << spec.workers << ' ' << spec.memory << '\n';
     } else {

@@ -56,8 +56,6 @@ class LocalQueue {
   void add(const JobPaths& paths) const;
   /// What the processes that run jobs have to say.
   std::filesystem::path log_file() const { return folder_ / "log"; }
-  /// Makes a job start again that is over. Returns false if it is not over.
-  bool requeue(const JobPaths& paths) const;
   /// Ends a job, and waits until it is over. Returns false if it was over before.
   bool cancel(const JobPaths& paths) const;
 

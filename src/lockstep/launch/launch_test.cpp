@@ -167,7 +167,8 @@ TEST(StartProcess, WaitsAtAGate) {
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "second"));
 }
 
-TEST(StartProcess, EndsAtAGateWithItsStarter) {
+// Leaves nothing of a starter that ends while its process waits at a gate.
+void check_end_at_a_gate(Lifetime lifetime) {
   const test::TemporaryFolder folder;
   const auto pid_file = folder.path() / "pid";
   const pid_t starter = ::fork();
@@ -175,6 +176,7 @@ TEST(StartProcess, EndsAtAGateWithItsStarter) {
     const Gate gate;
     Start start = shell("touch " + (folder.path() / "ran").string());
     start.gate = gate.descriptor();
+    start.lifetime = lifetime;
     write_file_atomic(pid_file, std::to_string(start_process(start)));
     ::_exit(0);
   }
@@ -186,6 +188,28 @@ TEST(StartProcess, EndsAtAGateWithItsStarter) {
     return text.empty() || text.find(") Z ") != std::string::npos;
   }));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "ran"));
+}
+
+TEST(StartProcess, EndsAtAGateWithItsStarter) { check_end_at_a_gate(Lifetime::starter); }
+
+TEST(StartDetached, EndsAtAGateWithItsStarter) { check_end_at_a_gate(Lifetime::detached); }
+
+TEST(StartDetached, OutlivesItsStarterBehindAGate) {
+  const test::TemporaryFolder folder;
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    const Gate gate;
+    Start start = shell("touch " + (folder.path() / "began").string() + "; sleep 0.2; touch " +
+                        (folder.path() / "ran").string());
+    start.gate = gate.descriptor();
+    start.lifetime = Lifetime::detached;
+    start_process(start);
+    gate.open(1);
+    becomes_true([&] { return std::filesystem::exists(folder.path() / "began"); });
+    ::_exit(0);
+  }
+  ::waitpid(starter, nullptr, 0);
+  EXPECT_TRUE(becomes_true([&] { return std::filesystem::exists(folder.path() / "ran"); }));
 }
 
 TEST(StartDetached, OutlivesItsStarterInASessionOfItsOwn) {

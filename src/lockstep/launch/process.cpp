@@ -77,18 +77,22 @@ void place(int descriptor, int target) {
 
 [[noreturn]] void become(const Prepared& prepared) {
   const Start& start = prepared.start;
-  if (start.lifetime == Lifetime::detached) {
-    ::setsid();
-  } else {
+  const bool is_detached = start.lifetime == Lifetime::detached;
+  if (!is_detached || start.gate >= 0) {
     // First of all, so that a starter that dies now leaves no process. posix_spawn cannot do this.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != prepared.starter) ::_exit(1);
+  }
+  if (is_detached) {
+    ::setsid();
+  } else {
     ::setpgid(0, 0);  // the terminal's Ctrl-C is for the starter
   }
   if (start.gate >= 0) {
     eventfd_t passed = 0;
     while (::eventfd_read(start.gate, &passed) != 0 && errno == EINTR) {
     }
+    if (is_detached) ::prctl(PR_SET_PDEATHSIG, 0);
   }
   sigset_t none;
   ::sigemptyset(&none);
@@ -99,8 +103,7 @@ void place(int descriptor, int target) {
   place(start.errors, STDERR_FILENO);
   place(start.passed, kPassedDescriptor);
   // A descriptor that stays open may be a pipe whose reader waits for its end.
-  if (start.lifetime == Lifetime::detached)
-    ::close_range(kPassedDescriptor + (start.passed < 0 ? 0 : 1), UINT_MAX, 0);
+  if (is_detached) ::close_range(kPassedDescriptor + (start.passed < 0 ? 0 : 1), UINT_MAX, 0);
   ::execvpe(start.program.c_str(), prepared.words, prepared.environment);
   cannot_execute(prepared.words[0], errno);
 }

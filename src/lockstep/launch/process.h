@@ -44,7 +44,7 @@ struct Start {
 };
 
 /// Holds processes that have been started until all is ready for what their programs may start in turn. While
-/// they wait, they end with their starter like any others (Lifetime::starter). One thread at a time.
+/// they wait, they end with their starter, detached ones too. One thread at a time.
 class Gate {
  public:
   Gate();  ///< throws io

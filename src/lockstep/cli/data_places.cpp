@@ -1,0 +1,57 @@
+#include "lockstep/cli/data_places.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/arguments.h"
+#include "lockstep/cli/asked_options.h"
+#include "lockstep/cli/verbs.h"
+#include "lockstep/io/address.h"
+#include "lockstep/io/byte_store.h"
+
+namespace lockstep::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In an archive, only the archive is looked for.
+bool is_data_there(const fs::path& path) {
+  std::error_code none;
+  if (fs::exists(path, none)) return true;
+  if (!io::names_archive(path.string())) return false;
+  for (fs::path part = path; part.has_relative_path(); part = part.parent_path()) {
+    if (fs::is_regular_file(part, none)) return true;
+  }
+  return false;
+}
+
+// DATA, --validation and --test.
+std::vector<std::string> data_of(const std::vector<std::string>& words) {
+  const std::vector<Verb>& verbs = builtin_verbs();
+  const auto train =
+      std::find_if(verbs.begin(), verbs.end(), [](const Verb& verb) { return verb.name == "train"; });
+  try {
+    const Call call = read_arguments(*train, words);
+    if (call.help) return {};
+    const train::Options options = asked_options(call).options;
+    if (options.execution == train::Execution::parallel) return {};
+    return {call.words.front(), options.validation, options.test};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+void check_data_is_there(const std::string& path) {
+  if (path.empty() || io::is_address(path)) return;
+  if (!is_data_there(path)) throw errno_error(ENOENT, "open", path);
+}
+
+void check_data_of_training(const std::vector<std::string>& words) {
+  for (const std::string& path : data_of(words)) check_data_is_there(path);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,43 @@
+#include "lockstep/jobs/attempt_end.h"
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <unistd.h>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::jobs {
+namespace {
+
+// Or the user's part of it.
+bool is_disk_full(const Error& error) {
+  return error.errno_value() == ENOSPC || error.errno_value() == EDQUOT;
+}
+
+}  // namespace
+
+void add_reason(const std::string& reason, AttemptResult& result) {
+  result.reason += (result.reason.empty() || reason.empty() ? "" : "; ") + reason;
+}
+
+int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& signals,
+                              const std::function<void()>& write) {
+  constexpr timespec kBetweenWrites{.tv_sec = 1, .tv_nsec = 0};
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  for (const int signal : signals) ::sigaddset(&ends, signal);
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  while (true) {
+    try {
+      write();
+      return 0;
+    } catch (const Error& error) {
+      if (!is_disk_full(error)) throw;
+      if (is_marked_cancelled(paths) || ::access(paths.spec().c_str(), F_OK) != 0) return 0;
+    }
+    if (const int signal = ::sigtimedwait(&ends, nullptr, &kBetweenWrites); signal > 0) return signal;
+  }
+}
+
+}  // namespace lockstep::jobs
