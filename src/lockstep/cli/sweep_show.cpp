@@ -57,11 +57,11 @@ SweepRows rows_of(const Call& call) {
   return {.limit = choice.limit, .sort = choice.sort, .filter = choice.filter};
 }
 
-std::string as_json(const std::vector<const sweep::Row*>& rows) {
+std::string as_json(const sweep::Table& table, const std::vector<const sweep::Row*>& rows) {
   std::string text = "[";
   for (const sweep::Row* row : rows)
     text += (text.size() == 1 ? "\n" : ",\n") +
-            sweep::json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
+            sweep::json_of(*row, table.spec.space).dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + "\n]\n";
 }
 
@@ -122,8 +122,9 @@ std::vector<FieldInfo> sweep_export_fields() { return fields_of<SweepExportChoic
 int run_sweep_show(const Call& call, Console& console) {
   const sweep::Table table = sweep::read_table({call.words.front()});
   const SweepRows rows = rows_of(call);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(chosen_rows(table, rows))
-                                                   : sweep_table_text(table, rows, console.table_width()));
+  console.print(settings_of<JsonOutput>(call).json
+                    ? as_json(table, chosen_rows(table, rows))
+                    : sweep_table_text(table, rows, console.table_width(), planned_trials(table.spec)));
   return 0;
 }
 
@@ -133,6 +134,7 @@ int run_sweep_watch(const Call& call, Console& console) {
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
   sweep::TableReader reader(paths);
+  PlannedTrials planned;
   launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
@@ -140,10 +142,11 @@ int run_sweep_watch(const Call& call, Console& console) {
   std::string shown;
   while (!signals.token().stop_requested()) {
     const sweep::Table table = reader.read();
-    const std::string text = sweep_table_text(table, rows, console.table_width());
+    const int64_t count = planned.of(table.spec);
+    const std::string text = sweep_table_text(table, rows, console.table_width(), count);
     if (text != shown) console.print(text + "\n");
     shown = text;
-    if (!table.is_going_on && (is_complete(table) || !has_jobs_left(paths))) return 0;
+    if (!table.is_going_on && (is_complete(table, count) || !has_jobs_left(paths))) return 0;
     never.wait_for(lock, signals.token(), kWatchInterval, [] { return false; });
   }
   return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
@@ -176,7 +179,7 @@ int run_sweep_export(const Call& call, Console& console) {
                 "write one of them to another file");
   const sweep::Table table = sweep::read_table({call.words.front()});
   if (!choice.csv.empty()) write_to(choice.csv, as_csv(table), console);
-  if (!choice.json.empty()) write_to(choice.json, as_json(chosen_rows(table, {})), console);
+  if (!choice.json.empty()) write_to(choice.json, as_json(table, chosen_rows(table, {})), console);
   return 0;
 }
 
