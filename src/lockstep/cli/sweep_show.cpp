@@ -74,11 +74,13 @@ std::string csv_cell(const std::string& text) {
 }
 
 std::string as_csv(const sweep::Table& table) {
-  std::vector<std::string> heading{"trial", "state",       csv_cell(table.spec.metric()),
-                                   "steps", "total_steps", "seconds"};
+  std::vector<std::string> heading{"trial", "state", "result", "steps", "total_steps", "seconds"};
   for (const sweep::Parameter& parameter : table.spec.space.parameters())
     heading.push_back(csv_cell(parameter.name));
   for (const char* name : {"weights_hash", "error", "note"}) heading.emplace_back(name);
+  // Its own name, unless another column has it.
+  const std::string metric = csv_cell(table.spec.metric());
+  if (std::ranges::find(heading, metric) == heading.end()) heading[2] = metric;
   std::string text = join(heading, ",") + "\n";
   for (const sweep::Row& row : table.rows) {
     std::vector<std::string> cells{std::to_string(row.trial),

@@ -90,6 +90,7 @@ TEST(SweepTable, ShowsTrialsWithoutAResultLastInEitherOrder) {
   };
   EXPECT_THAT(shown("result"), testing::ElementsAre(3, 2, 0, 1));
   EXPECT_THAT(shown("-result"), testing::ElementsAre(0, 2, 3, 1));
+  EXPECT_EQ(shown("-best_accuracy"), shown("-result"));
 }
 
 // The trials that a filter shows, or its error.
@@ -119,6 +120,7 @@ TEST(SweepTable, ShowsTheRowsThatFitAllConditions) {
                                                         {"x=", "4"},
                                                         {"state=ended trial>=3", "3 4"},
                                                         {"trial<=1", "0 1"},
+                                                        {"best_accuracy>=0.03", "3"},
                                                         {"note=nan", "1"},
                                                         {"note=", "0 2 4"},
                                                         {"trial=1.0", "1"},
