@@ -160,6 +160,20 @@ class Places(runs.TestFolders, unittest.TestCase):
         self.check(name)
         self.assertIn(b"10 trials: 10 ended", watch.communicate(timeout=30)[0])
 
+    def test_a_copy_has_jobs_of_its_own(self):
+        """Those of the sweep that was copied work in its folder."""
+        def wait(printed):
+            runs.run("job", "wait", *printed.splitlines()[0].removeprefix("jobs ").split(", "))
+        sweep, copy = self.folder / "copied", self.folder / "copy"
+        wait(runs.run("sweep", "--profile", "local", "--search", "grid", "--output", sweep, "--x", "1..3", "--", "echo",
+                      "result", "{x}"))
+        before = table(sweep)
+        shutil.copytree(sweep, copy)
+        runs.run("sweep", "restart", copy, "1")
+        wait(runs.run("sweep", "--resume", "--output", copy))
+        self.assertEqual(table(copy), before)
+        self.assertEqual(lines(sweep, "restart"), [])
+
     @unittest.skipUnless(runs.IS_LONG, "about two minutes")
     def test_fifty_kills(self):
         """No trial is stuck, and none has another result."""

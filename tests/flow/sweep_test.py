@@ -159,6 +159,7 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                  script, "name", "{x}", "5")
         rows = table(output)
         self.assertEqual([row.get("result") for row in rows], [15, 25, None])
+        self.assertEqual([row["parameters"] for row in rows], [{"x": 1}, {"x": 2}, {"x": 3}])
         self.assertEqual([row["state"] for row in rows], ["ended", "ended", "failed"])
         self.assertIn("ended with status 1", rows[2]["error"])
         self.assertEqual(runs.run("sweep", "best", output).splitlines()[-1],
@@ -177,6 +178,13 @@ class Sweep(runs.TestFolders, unittest.TestCase):
                                 (["--sort=-trial"], ["2", "1", "0"]), (["--sort", "result"], ["0", "1", "2"])):
             lines_shown = runs.run("sweep", "show", output, *options).splitlines()
             self.assertEqual([line.split()[0] for line in lines_shown[1:] if line.startswith("   ")], trials, options)
+
+    def test_a_metric_with_the_name_of_a_column(self):
+        output = self.folder / "seconds"
+        runs.run("sweep", "--search", "grid", "--metric", "seconds", "--output", output, "--x", "1..2", "--", "echo", "seconds",
+                 "{x}")
+        heading = runs.run("sweep", "export", output, "--csv", "-").splitlines()[0]
+        self.assertEqual(heading, "trial,state,result,steps,total_steps,seconds,x,weights_hash,error,note")
 
     def press(self, keys, *words):
         """Opens the live table, and presses the keys when it is there."""
@@ -274,6 +282,7 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         # The printed command names the file of the trial's parameters.
         self.assertEqual(shlex.split(runs.run("sweep", "best", output).splitlines()[-1])[-1],
                          str(output / "trials/0000/parameters.json"))
+        self.assertEqual(json.loads((output / "trials/0000/parameters.json").read_text()), table(output)[0]["parameters"])
 
     def test_a_trial_leaves_no_process(self):
         """Neither one that is stopped, nor one whose sweep was killed and goes on."""

@@ -38,12 +38,23 @@ cluster::NamedProfile profile_of(const sweep::SweepSpec& spec) {
   return found;
 }
 
+// A copy of a sweep's folder, and one that was renamed, names jobs that work where it was.
+bool works_elsewhere(const std::string& id, const sweep::SweepPaths& paths) {
+  const fs::path job = jobs::jobs_folder() / id;
+  std::error_code none;
+  if (!fs::exists(job, none)) return false;  // it was removed
+  const std::vector<std::string> words = jobs::read_spec({job}).command;
+  return words.empty() || !fs::equivalent(words.back(), paths.folder, none);
+}
+
 std::vector<std::string> known_jobs(const sweep::SweepPaths& paths) {
   std::error_code none;
   if (!fs::exists(paths.jobs(), none)) return {};
   constexpr int64_t kMostBytes = 1 << 20;
   try {
-    return parse_json(read_file(paths.jobs(), kMostBytes)).get<std::vector<std::string>>();
+    auto ids = parse_json(read_file(paths.jobs(), kMostBytes)).get<std::vector<std::string>>();
+    std::erase_if(ids, [&](const std::string& id) { return works_elsewhere(id, paths); });
+    return ids;
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data, quote(paths.jobs().string()) + " is damaged: " + error.what(),
                 "remove it; lockstep jobs lists the jobs of the sweep, and --resume makes others");

@@ -57,11 +57,11 @@ SweepRows rows_of(const Call& call) {
   return {.limit = choice.limit, .sort = choice.sort, .filter = choice.filter};
 }
 
-std::string as_json(const std::vector<const sweep::Row*>& rows) {
+std::string as_json(const sweep::Table& table, const std::vector<const sweep::Row*>& rows) {
   std::string text = "[";
   for (const sweep::Row* row : rows)
     text += (text.size() == 1 ? "\n" : ",\n") +
-            sweep::json_of(*row).dump(-1, ' ', false, Json::error_handler_t::replace);
+            sweep::json_of(*row, table.spec.space).dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + "\n]\n";
 }
 
@@ -74,11 +74,13 @@ std::string csv_cell(const std::string& text) {
 }
 
 std::string as_csv(const sweep::Table& table) {
-  std::vector<std::string> heading{"trial", "state",       csv_cell(table.spec.metric()),
-                                   "steps", "total_steps", "seconds"};
+  std::vector<std::string> heading{"trial", "state", "result", "steps", "total_steps", "seconds"};
   for (const sweep::Parameter& parameter : table.spec.space.parameters())
     heading.push_back(csv_cell(parameter.name));
   for (const char* name : {"weights_hash", "error", "note"}) heading.emplace_back(name);
+  // Its own name, unless another column has it.
+  const std::string metric = csv_cell(table.spec.metric());
+  if (std::ranges::find(heading, metric) == heading.end()) heading[2] = metric;
   std::string text = join(heading, ",") + "\n";
   for (const sweep::Row& row : table.rows) {
     std::vector<std::string> cells{std::to_string(row.trial),
@@ -122,8 +124,9 @@ std::vector<FieldInfo> sweep_export_fields() { return fields_of<SweepExportChoic
 int run_sweep_show(const Call& call, Console& console) {
   const sweep::Table table = sweep::read_table({call.words.front()});
   const SweepRows rows = rows_of(call);
-  console.print(settings_of<JsonOutput>(call).json ? as_json(chosen_rows(table, rows))
-                                                   : sweep_table_text(table, rows, console.table_width()));
+  console.print(settings_of<JsonOutput>(call).json
+                    ? as_json(table, chosen_rows(table, rows))
+                    : sweep_table_text(table, rows, console.table_width(), planned_trials(table.spec)));
   return 0;
 }
 
@@ -133,6 +136,7 @@ int run_sweep_watch(const Call& call, Console& console) {
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
   sweep::TableReader reader(paths);
+  PlannedTrials planned;
   launch::StopSignals signals("");
   std::mutex mutex;
   std::condition_variable_any never;
@@ -140,10 +144,11 @@ int run_sweep_watch(const Call& call, Console& console) {
   std::string shown;
   while (!signals.token().stop_requested()) {
     const sweep::Table table = reader.read();
-    const std::string text = sweep_table_text(table, rows, console.table_width());
+    const int64_t count = planned.of(table.spec);
+    const std::string text = sweep_table_text(table, rows, console.table_width(), count);
     if (text != shown) console.print(text + "\n");
     shown = text;
-    if (!table.is_going_on && (is_complete(table) || !has_jobs_left(paths))) return 0;
+    if (!table.is_going_on && (is_complete(table, count) || !has_jobs_left(paths))) return 0;
     never.wait_for(lock, signals.token(), kWatchInterval, [] { return false; });
   }
   return signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
@@ -176,7 +181,7 @@ int run_sweep_export(const Call& call, Console& console) {
                 "write one of them to another file");
   const sweep::Table table = sweep::read_table({call.words.front()});
   if (!choice.csv.empty()) write_to(choice.csv, as_csv(table), console);
-  if (!choice.json.empty()) write_to(choice.json, as_json(chosen_rows(table, {})), console);
+  if (!choice.json.empty()) write_to(choice.json, as_json(table, chosen_rows(table, {})), console);
   return 0;
 }
 

@@ -56,7 +56,7 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
   SweepRows choice = asked;
   const bool is_reversed = choice.sort.starts_with("-");
   if (is_reversed) choice.sort.erase(0, 1);
-  check_sweep_column(table, choice.sort);
+  choice.sort = sweep_column(table, choice.sort);
   const SweepFilter filter(table, choice.filter);
   std::vector<const Row*> rows;
   for (const Row& row : table.rows) {
@@ -72,6 +72,8 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
     return sort_key(text_of(*a, choice.sort)) < sort_key(text_of(*b, choice.sort));
   });
   if (is_reversed) std::reverse(rows.begin(), rows.end());
+  if (choice.sort == "result")  // a trial without one is neither the best nor the worst
+    std::stable_partition(rows.begin(), rows.end(), [](const Row* row) { return row->value.has_value(); });
   if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))
     rows.resize(static_cast<size_t>(choice.limit));
   return rows;
@@ -129,8 +131,8 @@ int64_t PlannedTrials::of(const sweep::SweepSpec& spec) {
   return count_;
 }
 
-bool is_complete(const sweep::Table& table) {
-  return static_cast<int64_t>(table.rows.size()) >= planned_trials(table.spec) &&
+bool is_complete(const sweep::Table& table, int64_t planned) {
+  return static_cast<int64_t>(table.rows.size()) >= planned &&
          std::all_of(table.rows.begin(), table.rows.end(),
                      [](const Row& row) { return sweep::is_over(row.state); });
 }
@@ -152,15 +154,15 @@ std::string sweep_rows_text(const sweep::Table& table, const std::vector<const R
   return in_columns(std::move(cells.rows), cells.sides);
 }
 
-std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width) {
+std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width, int64_t planned) {
   Cells cells = cells_of(table, chosen_rows(table, choice));
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
-         sweep_counts_text(table, planned_trials(table.spec)) +
-         (table.best() != nullptr ? "; * is the best" : "") + "\n";
+         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n";
 }
 
 std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width) {
-  std::string text = sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, width);
+  std::string text =
+      sweep_table_text(table, {.limit = kRowsAtEnd, .sort = "result"}, width, planned_trials(table.spec));
   if (table.rows.size() > kRowsAtEnd)
     text += "the best " + std::to_string(kRowsAtEnd) + " of " + std::to_string(table.rows.size()) +
             "; lockstep sweep show " + shell_word(folder) + " lists all\n";

@@ -17,11 +17,12 @@ struct SweepRows {
 };
 
 /// Rows are sorted by result with the best first, by steps and time with the most first, by others with the
-/// least first. Throws invalid_option for an unknown column, and as SweepFilter.
+/// least first. Those without a result come last, also if the order by result is reversed. Throws
+/// invalid_option for an unknown column, and as SweepFilter.
 std::vector<const sweep::Row*> chosen_rows(const sweep::Table& table, const SweepRows& choice);
 
-/// width 0: of no terminal.
-std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width);
+/// width 0: of no terminal; planned: trials of the sweep, with those that have not begun.
+std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width, int64_t planned);
 
 /// The best rows, as a sweep shows them at its end; where others are left out, that, and which command lists
 /// them.
@@ -47,8 +48,8 @@ class PlannedTrials {
   int64_t count_ = 0;
 };
 
-/// Whether all trials have an end.
-bool is_complete(const sweep::Table& table);
+/// Whether all planned trials have an end.
+bool is_complete(const sweep::Table& table, int64_t planned);
 
 /// "8 of 20 trials: 2 running, 6 ended; the sweep goes on", "20 trials: 20 ended"
 ///   planned  trials of the sweep, with those that have not begun

@@ -50,6 +50,18 @@ std::string marked(const std::string& line, int width) {
          "\033[0m";
 }
 
+// What is typed is seen to its end. Before that the prompt is, from its beginning.
+std::string prompt_line(const SweepView& view, int width) {
+  std::string line = view.prompt + printable(view.typed) + "▏";
+  if (view.typed.empty()) return std::string(cut(line, width));
+  const auto is_within_character = [&] { return (static_cast<unsigned char>(line.front()) & 0xC0) == 0x80; };
+  while (width_of(line) > width) {
+    do line.erase(0, 1);
+    while (is_within_character());
+  }
+  return line;
+}
+
 std::string next_column(const sweep::Table& table, const std::string& sort) {
   const std::string now = sort.starts_with("-") ? sort.substr(1) : sort;
   std::vector<std::string> names{"trial", "result", "state", "steps", "time"};
@@ -289,7 +301,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
                                            : "");
   lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order, width));
   if (!view.prompt.empty()) {
-    lines.emplace_back(cut(view.prompt + printable(view.typed) + "▏", width));
+    lines.push_back(prompt_line(view, width));
   } else {
     lines.emplace_back(cut(printable(view.message), width));
   }

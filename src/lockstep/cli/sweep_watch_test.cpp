@@ -54,6 +54,14 @@ TEST(SweepScreen, MarksARowThatIsThere) {
   EXPECT_EQ(sweep_screen(table_of(0), view, 80, 24).size(), 4u);
 }
 
+TEST(SweepScreen, ShowsTheEndOfALongAnswer) {
+  SweepView view{.prompt = "note of trial 3: "};
+  EXPECT_EQ(sweep_screen(table_of(4), view, 12, 24)[6], "note of tria");
+  view.typed = "diverges after the dönerstag 漢字";
+  EXPECT_EQ(sweep_screen(table_of(4), view, 12, 24)[6], "erstag 漢字▏");
+  EXPECT_THAT(sweep_screen(table_of(4), view, 80, 24)[6], StartsWith("note of trial 3: diverges"));
+}
+
 TEST(SweepScreen, ShowsAllKeysIn80Columns) {
   SweepView view;
   const std::string keys = sweep_screen(table_of(4), view, 80, 24).back();
@@ -70,6 +78,19 @@ TEST(SweepTable, SortsNumbersBeforeTexts) {
   std::vector<std::string> sorted;
   for (const sweep::Row* row : chosen_rows(table, {.sort = "size"})) sorted.push_back(text_of(*row, "size"));
   EXPECT_THAT(sorted, testing::ElementsAre("", "9", "10", "100", "1a"));
+}
+
+TEST(SweepTable, ShowsTrialsWithoutAResultLastInEitherOrder) {
+  sweep::Table table = table_of(4);
+  table.rows[1].value.reset();
+  const auto shown = [&](const std::string& sort) {
+    std::vector<int64_t> trials;
+    for (const sweep::Row* row : chosen_rows(table, {.sort = sort})) trials.push_back(row->trial);
+    return trials;
+  };
+  EXPECT_THAT(shown("result"), testing::ElementsAre(3, 2, 0, 1));
+  EXPECT_THAT(shown("-result"), testing::ElementsAre(0, 2, 3, 1));
+  EXPECT_EQ(shown("-best_accuracy"), shown("-result"));
 }
 
 // The trials that a filter shows, or its error.
@@ -99,6 +120,7 @@ TEST(SweepTable, ShowsTheRowsThatFitAllConditions) {
                                                         {"x=", "4"},
                                                         {"state=ended trial>=3", "3 4"},
                                                         {"trial<=1", "0 1"},
+                                                        {"best_accuracy>=0.03", "3"},
                                                         {"note=nan", "1"},
                                                         {"note=", "0 2 4"},
                                                         {"trial=1.0", "1"},
@@ -118,7 +140,7 @@ TEST(SweepTable, TellsSmallResultsApart) {
   sweep::Table table = table_of(3);
   table.rows[0].value = 0.0000123456;
   table.rows[1].value = -3e-7;
-  const std::string text = sweep_table_text(table, {}, 0);
+  const std::string text = sweep_table_text(table, {}, 0, 3);
   EXPECT_THAT(text, HasSubstr(" 1.235e-05 "));
   EXPECT_THAT(text, HasSubstr(" -3e-07 "));
   EXPECT_THAT(text, HasSubstr(" 0.0200 "));

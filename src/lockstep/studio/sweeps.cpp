@@ -167,7 +167,7 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths) {
   for (const sweep::Parameter& one : table.spec.space.parameters()) parameters.push_back(json_of(one));
   Json& rows = json["rows"] = Json::array();
   for (const sweep::Row& row : table.rows) {
-    Json one = sweep::json_of(row);
+    Json one = sweep::json_of(row, table.spec.space);
     if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
     rows.push_back(std::move(one));
   }

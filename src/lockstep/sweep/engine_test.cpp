@@ -12,6 +12,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
+#include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/requests.h"
@@ -102,6 +103,43 @@ class SweepEngine : public testing::Test {
   SweepPaths paths_{folder_.path() / "sweep"};
   std::string program_;
 };
+
+// Many programs take a second signal as one that they must not save.
+TEST_F(SweepEngine, AProgramThatTakesLongToEndIsAskedOnce) {
+  const std::string begun = (folder_.path() / "begun").string(), signals = folder_.path() / "signals";
+  SweepSpec program = spec();
+  program.command = {"sh", "-c",
+                     "trap 'echo TERM >> " + signals + "' TERM; echo result 1; touch " + begun +
+                         "; until test -e " + signals +
+                         "; do sleep 0.05; done; for i in 1 2 3 4; do sleep 0.4; done",
+                     "{learning-rate}"};
+  program.options = {.count = 1};
+  const std::jthread person([&] {
+    while (!fs::exists(begun)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ask_to_stop(paths_, 0);
+  });
+  EXPECT_TRUE(run_sweep(paths_, program, {}).is_complete);
+  EXPECT_EQ(read_file(signals, 1 << 20), "TERM\n");
+  EXPECT_EQ(read_table(paths_).rows[0].state, TrialState::stopped);
+}
+
+// The program that was asked had come to its end.
+TEST_F(SweepEngine, ATrialThatWasToStartAgainDoesSoWhenTheSweepGoesOn) {
+  SweepSpec program = spec();
+  program.command = {"echo", "result", "{learning-rate}"};
+  program.options = {.count = 2};
+  run_sweep(paths_, program, {});
+  {
+    const auto lock = jobs::FileLock::try_take(paths_.lock());
+    EXPECT_FALSE(restart_now_or_ask(paths_, 0));
+  }
+  EXPECT_TRUE(run_sweep(paths_, program, {}).is_complete);
+  const std::vector<LogLine> lines = read_log(paths_);
+  EXPECT_EQ(std::ranges::count_if(
+                lines, [](const LogLine& line) { return line.kind == LogKind::begin && line.trial == 0; }),
+            2);
+  EXPECT_TRUE(requests_in(paths_).empty());
+}
 
 // Another program would remove it before it has its name, and the one that asks would fail.
 TEST_F(SweepEngine, ARequestThatIsBeingWrittenIsNotTaken) {

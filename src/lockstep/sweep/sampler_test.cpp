@@ -63,6 +63,17 @@ TEST(Space, ItsTextReadsBackAsTheSameParameter) {
   }
 }
 
+TEST(Space, JsonHasNumbersWhereAllValuesAreNumbers) {
+  Space space;
+  for (const auto& [name, text] : {std::pair{"rate", "0.001..0.1:log"}, std::pair{"size", "16,32"},
+                                   std::pair{"limit", "1,inf"}, std::pair{"cut", "0.5,none"}})
+    space.add(name, text);
+  const Assignment values{{"rate", "0.0015227837876909728"}, {"size", "32"}, {"limit", "1"}, {"cut", "0.5"}};
+  EXPECT_EQ(space.json_of(values).dump(),
+            R"({"rate":0.0015227837876909728,"size":32,"limit":"1","cut":"0.5"})");
+  EXPECT_EQ(space.json_of({{"rate", "damaged"}, {"other", "1"}}).dump(), R"({"rate":"damaged","other":"1"})");
+}
+
 TEST(Space, RefusesBoundsThatAreNoneAndConditionsWithoutContent) {
   EXPECT_THROW(Space().add("x", "1e-300..1e10:log"), Error);
   EXPECT_THROW(Space().add({.name = "x", .kind = ParameterKind::integer, .low = 0.5, .high = 2}), Error);

@@ -117,6 +117,20 @@ void read_object(const Json& json, Parameter& parameter) {
     refuse(parameter.name, "it has both a range and choices");
 }
 
+// Finite ones: JSON has no others.
+bool has_only_numbers(const Parameter& parameter) {
+  return parameter.is_number() || std::ranges::all_of(parameter.choices, [](const std::string& text) {
+           const auto number = parse_number<double>(text);
+           return number && std::isfinite(*number);
+         });
+}
+
+Json json_number(const std::string& text) {
+  if (const auto whole = parse_number<int64_t>(text)) return *whole;
+  const auto number = parse_number<double>(text);
+  return number ? Json(*number) : Json(text);
+}
+
 void check_range(const Parameter& parameter) {
   if (!(parameter.low <= parameter.high))
     refuse(parameter.name, "its range begins at " + shortest(parameter.low) + " and ends before, at " +
@@ -216,6 +230,16 @@ Assignment Space::assignment(const Point& point) const {
       assignment.emplace_back(parameters_[i].name, text_of(parameters_[i], point[i]));
   }
   return assignment;
+}
+
+Json Space::json_of(const Assignment& assignment) const {
+  Json json = Json::object();
+  for (const auto& [name, text] : assignment) {
+    const auto parameter = std::ranges::find(parameters_, name, &Parameter::name);
+    const bool is_known = parameter != parameters_.end();
+    json[name] = is_known && has_only_numbers(*parameter) ? json_number(text) : Json(text);
+  }
+  return json;
 }
 
 std::optional<Point> Space::point_of(const std::vector<std::string>& words) const {

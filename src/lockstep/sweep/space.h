@@ -59,6 +59,9 @@ class Space {
   /// The values that count, as text. The text of a number reads back as the same number.
   Assignment assignment(const Point& point) const;
 
+  /// The values by their names. A value of a range or of a list of numbers is a number, another one a text.
+  Json json_of(const Assignment& assignment) const;
+
   /// The point whose assignment these words, NAME=VALUE, are. Nothing if they are of another space.
   std::optional<Point> point_of(const std::vector<std::string>& words) const;
 

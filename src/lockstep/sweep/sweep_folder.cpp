@@ -134,10 +134,22 @@ void write_spec(const SweepPaths& paths, const SweepSpec& spec) {
   write_file_atomic(paths.spec(), json.dump(2) + "\n");
 }
 
+namespace {
+
+// With the metric and the goal that the sweep has where none is named.
+Json resolved_options(const SweepSpec& spec) {
+  Json json = lockstep::to_json(spec.options);
+  json["metric"] = spec.metric();
+  json["goal"] = spec.maximizes() ? "maximize" : "minimize";
+  return json;
+}
+
+}  // namespace
+
 std::optional<std::string> difference(const SweepSpec& had, const SweepSpec& asked) {
   if (had.command != asked.command) return "its command is " + join(had.command, " ");
   if (had.space.to_json() != asked.space.to_json()) return "it searches other parameters";
-  const Json of_had = lockstep::to_json(had.options), of_asked = lockstep::to_json(asked.options);
+  const Json of_had = resolved_options(had), of_asked = resolved_options(asked);
   for (const char* name : {"search", "seed", "grid-steps", "metric", "goal", "stop-rule", "first-rung",
                            "reduction", "lag", "free"}) {
     if (of_had[name] != of_asked[name]) return "its --" + std::string(name) + " is " + of_had[name].dump();
@@ -193,7 +205,7 @@ const Row* Table::best() const {
 
 Table read_table(const SweepPaths& paths) { return TableReader(paths).read(); }
 
-Json json_of(const Row& row) {
+Json json_of(const Row& row, const Space& space) {
   Json json{{"trial", row.trial}, {"state", state_of(row)}};
   json["result"] = row.value ? Json(*row.value) : Json();
   json["steps"] = row.step;
@@ -202,8 +214,7 @@ Json json_of(const Row& row) {
   if (!row.weights_hash.empty()) json["weights_hash"] = row.weights_hash;
   if (!row.error.empty()) json["error"] = row.error;
   if (!row.note.empty()) json["note"] = row.note;
-  Json& parameters = json["parameters"] = Json::object();
-  for (const auto& [name, value] : row.parameters) parameters[name] = value;
+  json["parameters"] = space.json_of(row.parameters);
   return json;
 }
 

@@ -99,8 +99,8 @@ Table read_table(const SweepPaths& paths);
 
 /// A row for other programs: {"trial": 3, "state": "ended", "result": 0.97, "steps": ..., "total_steps": ...,
 /// "seconds": ..., "weights_hash": ..., "error": ..., "note": ..., "parameters": {...}}; what is empty is
-/// left out.
-Json json_of(const Row& row);
+/// left out, and "result" is null where there is none. Parameters are as Space::json_of has them.
+Json json_of(const Row& row, const Space& space);
 
 /// Throws not_found if no trial of this number has begun.
 void check_is_trial(const SweepPaths& paths, int64_t trial);

@@ -1,5 +1,6 @@
 #include "lockstep/sweep/sweep_log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fcntl.h>
 #include <string_view>
@@ -18,6 +19,7 @@ namespace lockstep::sweep {
 namespace {
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // a line for each event of a trial
+constexpr size_t kEndBytes = 1024;                // some lines of a log, each with its time
 
 // The lines that have an end.
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -107,9 +109,9 @@ std::vector<T> LineReader<T>::read() {
   if (!std::filesystem::exists(file_, none)) return {};
   check_is_regular_file(file_);
   const OpenFile opened(file_, O_RDONLY);
+  if (offset_ > 0 && !has_what_was_read(opened)) return {};  // another file, as has_lost_lines() says
   struct stat status {};
   if (::fstat(opened.get(), &status) != 0) throw errno_error(errno, "look at", file_.string());
-  if (offset_ > 0 && status.st_ino != inode_) return {};  // another file, as has_lost_lines() says
   if (status.st_size <= offset_) return {};
   if (status.st_size - offset_ > kMostBytes)
     throw Error(ErrorCode::corrupt_data, quote(file_.string()) + " has more than " + as_bytes(kMostBytes));
@@ -118,6 +120,8 @@ std::vector<T> LineReader<T>::read() {
   text.resize(text.rfind('\n') + 1);  // npos + 1 is 0
   std::vector<T> lines = parsed_lines<T>(text, file_, lines_);
   inode_ = status.st_ino;
+  end_ += text;
+  end_.erase(0, end_.size() - std::min(end_.size(), kEndBytes));
   offset_ += static_cast<int64_t>(text.size());
   lines_ += static_cast<int64_t>(lines.size());
   return lines;
@@ -126,8 +130,17 @@ std::vector<T> LineReader<T>::read() {
 template <Described T>
 bool LineReader<T>::has_lost_lines() const {
   if (offset_ == 0) return false;
+  std::error_code none;
+  return !std::filesystem::is_regular_file(file_, none) || !has_what_was_read(OpenFile(file_, O_RDONLY));
+}
+
+template <Described T>
+bool LineReader<T>::has_what_was_read(const OpenFile& file) const {
   struct stat status {};
-  return ::stat(file_.c_str(), &status) != 0 || status.st_ino != inode_ || status.st_size < offset_;
+  if (::fstat(file.get(), &status) != 0) throw errno_error(errno, "look at", file_.string());
+  if (status.st_ino != inode_ || status.st_size < offset_) return false;
+  std::string end(end_.size(), '\0');
+  return file.read_at(offset_ - static_cast<int64_t>(end.size()), end) == end.size() && end == end_;
 }
 
 template class LineReader<LogLine>;

@@ -73,8 +73,11 @@ class LineReader {
   bool has_lost_lines() const;
 
  private:
+  bool has_what_was_read(const OpenFile& file) const;
+
   std::filesystem::path file_;
   uint64_t inode_ = 0;  // of the file that was read
+  std::string end_;     // the last bytes before offset_: another file may have the inode of a removed one
   int64_t offset_ = 0;
   int64_t lines_ = 0;  // before it
 };

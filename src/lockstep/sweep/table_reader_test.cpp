@@ -27,7 +27,7 @@ class ReadTable : public testing::Test {
 
   static std::string text_of_rows(const Table& table) {
     std::string text;
-    for (const Row& row : table.rows) text += json_of(row).dump() + "\n";
+    for (const Row& row : table.rows) text += json_of(row, table.spec.space).dump() + "\n";
     return text;
   }
 
@@ -68,12 +68,13 @@ TEST_F(ReadTable, IsTheSameAfterEachLine) {
 // one.
 TEST_F(ReadTable, ReadsOnlyTheLinesThatWereAdded) {
   LogWriter log(paths_);
-  log.write({.kind = LogKind::begin, .trial = 0, .parameters = {"x=1"}});
+  for (int64_t trial = 0; trial < 30; ++trial)
+    log.write({.kind = LogKind::begin, .trial = trial, .parameters = {"x=1"}});
   TableReader reader(paths_);
-  EXPECT_EQ(reader.read().rows.size(), 1U);
+  EXPECT_EQ(reader.read().rows.size(), 30U);
   std::fstream(paths_.log()) << "no JSON";  // over the first bytes
-  log.write({.kind = LogKind::begin, .trial = 1, .parameters = {"x=2"}});
-  EXPECT_EQ(reader.read().rows.size(), 2U);
+  log.write({.kind = LogKind::begin, .trial = 30, .parameters = {"x=2"}});
+  EXPECT_EQ(reader.read().rows.size(), 31U);
   EXPECT_THROW(read_table(paths_), Error);
 }
 
@@ -99,6 +100,36 @@ TEST_F(ReadTable, BeginsAnewWithAnotherLog) {
   EXPECT_EQ(reader.read().rows.size(), 2U);
   fs::remove(paths_.log());
   EXPECT_TRUE(reader.read().rows.empty());
+}
+
+// File systems give the inode of a removed file to the next one.
+TEST_F(ReadTable, BeginsAnewWithALongerLogOfTheSameInode) {
+  LogWriter(paths_).write({.kind = LogKind::begin, .trial = 5, .parameters = {"x=1"}});
+  annotate(paths_, 5, "a note");
+  TableReader reader(paths_);
+  EXPECT_EQ(reader.read().rows[0].trial, 5);
+  fs::resize_file(paths_.log(), 0);
+  for (const int64_t trial : {0, 1, 2})
+    LogWriter(paths_).write({.kind = LogKind::begin, .trial = trial, .parameters = {"x=1"}});
+  EXPECT_EQ(text_of_rows(reader.read()), text_of_rows(read_table(paths_)));
+  std::ofstream(paths_.notes()) << R"({"trial": 1, "text": "another note"})"
+                                << "\n";
+  EXPECT_EQ(reader.read().rows[1].note, "another note");
+  EXPECT_EQ(reader.read().rows.size(), 3U);
+}
+
+// The metric and the goal may be named or not.
+TEST(SweepSpec, AnotherMetricIsNamedAsTheSweepHasIt) {
+  const SweepSpec had{.command = {"train", "data"}};
+  SweepSpec asked = had;
+  asked.options.metric = "best_accuracy";
+  asked.options.goal = Goal::maximize;
+  EXPECT_EQ(difference(had, asked), std::nullopt);
+  asked.options.metric = "loss";
+  EXPECT_EQ(difference(had, asked), "its --metric is \"best_accuracy\"");
+  asked.options.metric.clear();
+  asked.options.goal = Goal::minimize;
+  EXPECT_EQ(difference(had, asked), "its --goal is \"maximize\"");
 }
 
 }  // namespace

@@ -75,7 +75,12 @@ bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
   return true;
 }
 
-void forget_requests(const SweepPaths& paths) {
+void settle_earlier_requests(const SweepPaths& paths) {
+  for (const SweepRequest& asked : requests_in(paths)) {
+    if (asked.what != "restart" || !asked.trial) continue;
+    LogWriter log(paths);
+    restart_trial(paths, log, *asked.trial);
+  }
   std::error_code none;
   fs::remove_all(paths.requests(), none);
 }
@@ -96,7 +101,7 @@ void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
                 "give it more trials when they have ended; lockstep sweep stop " +
                     shell_word(paths.folder.string()) + " ends them");
   make_folders(paths.folder);
-  forget_requests(paths);
+  settle_earlier_requests(paths);
   write_spec(paths, spec);
 }
 

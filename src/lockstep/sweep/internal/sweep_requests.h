@@ -25,8 +25,9 @@ void make_request(const SweepPaths& paths, const SweepRequest& request);
 /// Asks the run of a trial to end with its weights, unless it has such a request that it has not taken.
 void ask_run_to_end(const SweepPaths& paths, int64_t trial);
 
-/// What earlier programs were asked for.
-void forget_requests(const SweepPaths& paths);
+/// What earlier programs were asked for and did not see before they ended: trials that were to start again
+/// do. The other requests are forgotten. No program works on the sweep but this one.
+void settle_earlier_requests(const SweepPaths& paths);
 
 [[noreturn]] void refuse_second_program(const SweepPaths& paths);
 

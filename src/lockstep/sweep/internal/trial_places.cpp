@@ -4,6 +4,12 @@
 #include <csignal>
 
 namespace lockstep::sweep {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kMostTimeToEnd = 60s;  // of a program that was asked to stop
+
+}  // namespace
 
 TrialPlaces::TrialPlaces(SweepPaths paths, SweepSpec spec, const std::string& lockstep, int64_t memory)
     : paths_(std::move(paths)), spec_(std::move(spec)), host_(lockstep, memory) {}
@@ -34,6 +40,9 @@ std::vector<EndedTrial> TrialPlaces::take_ended() {
   std::vector<std::pair<Segment, HostedEnd>> ends;
   for (const auto& [segment, running] : running_) {
     if (running.process < 0) continue;
+    const auto now = std::chrono::steady_clock::now();
+    if (running.asked && !spec_.trains() && now - *running.asked > kMostTimeToEnd)
+      launch::signal_group(running.process, SIGKILL);
     const auto end = launch::try_wait_for_end(running.process);
     if (!end) continue;
     launch::signal_group(running.process, SIGKILL);  // what it started and left behind
@@ -63,10 +72,11 @@ int64_t TrialPlaces::workers() const {
 void TrialPlaces::stop(const Segment& segment) {
   const auto one = running_.find(segment);
   if (one == running_.end()) return;
-  if (one->second.process >= 0) {
-    launch::signal_group(one->second.process, SIGTERM);
-  } else {
-    host_.stop(one->second.id);
+  RunningTrial& running = one->second;
+  if (running.process < 0) {
+    host_.stop(running.id);
+  } else if (!running.asked && launch::signal_group(running.process, SIGTERM)) {
+    running.asked = std::chrono::steady_clock::now();
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,8 +16,9 @@ namespace lockstep::sweep {
 struct RunningTrial {
   std::chrono::steady_clock::time_point start{};
   int64_t workers = 1;
-  pid_t process = -1;  ///< of a trial that is a process
-  int64_t id = -1;     ///< of one on a thread
+  pid_t process = -1;                                            ///< of a trial that is a process
+  std::optional<std::chrono::steady_clock::time_point> asked{};  ///< when that process was asked to stop
+  int64_t id = -1;                                               ///< of one on a thread
 };
 
 struct EndedTrial {
@@ -39,6 +41,8 @@ class TrialPlaces {
   std::vector<EndedTrial> take_ended();
 
   /// Asks a trial to stop, and all processes that it has started; one that trains saves a checkpoint first.
+  /// To ask again does nothing: many programs take a second signal as one that they must not save. Another
+  /// program than train is killed if it still runs after a minute.
   void stop(const Segment& segment);
   void kill_all();  ///< with the processes that they have started
 

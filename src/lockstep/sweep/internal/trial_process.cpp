@@ -117,15 +117,13 @@ void add_training_words(const SweepPaths& paths, const TrialStart& trial, std::v
   }
 }
 
-void make_place_of_program(const SweepPaths& paths, int64_t trial, const Assignment& parameters) {
+void make_place_of_program(const SweepPaths& paths, int64_t trial, const Json& parameters) {
   const fs::path folder = paths.trial(trial);
   if (fs::exists(folder)) kill_remains(variable_of_trial(fs::absolute(folder).string()));
   fs::remove_all(folder);
   fs::remove(paths.output(trial));
   make_folders(folder);
-  Json json = Json::object();
-  for (const auto& [name, value] : parameters) json[name] = value;
-  write_file_atomic(parameters_file(paths, trial), json.dump(2) + "\n");
+  write_file_atomic(parameters_file(paths, trial), parameters.dump(2) + "\n");
 }
 
 }  // namespace
@@ -138,7 +136,7 @@ std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec&
   if (spec.trains()) {
     add_training_words(paths, trial, words);
   } else {
-    make_place_of_program(paths, number, trial.parameters);
+    make_place_of_program(paths, number, spec.space.json_of(trial.parameters));
   }
   return words;
 }
