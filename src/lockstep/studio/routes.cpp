@@ -247,13 +247,13 @@ Response get_sweeps(const Request&, const Parts& parts) { return json_response(p
 
 // A page that has seen the answer before gets only that it is the same.
 Response get_sweep(const Request& request, const Parts& parts) {
-  const sweep::SweepPaths paths = parts.sweeps.paths_of(request.value("id"));
-  Json json = about_sweep(name_of(parts.runs.roots(), paths.folder), paths);
+  const std::string id = request.value("id");
+  const sweep::SweepPaths paths = parts.sweeps.paths_of(id);
+  Json json = about_sweep(name_of(parts.runs.roots(), paths.folder), paths, parts.sweeps.table_of(id));
   const std::string hash = as_hex(hash_of(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
   if (request.value("seen") == hash) return json_response({{"seen", hash}, {"same", true}});
   json["seen"] = hash;
-  json["resume"] =
-      parts.commands.shown(sweep_words("sweep resume", {{"sweep", request.value("id")}}, parts.sweeps));
+  json["resume"] = parts.commands.shown(sweep_words("sweep resume", {{"sweep", id}}, parts.sweeps));
   return json_response(json);
 }
 

@@ -30,7 +30,7 @@ class Routes : public testing::Test {
   }
 
   fs::path folder_;
-  Setup setup_;
+  studio::Setup setup_;  // testing::Test has another Setup
 };
 
 // A file server may keep these waiting, and other requests are answered meanwhile.
