@@ -291,7 +291,7 @@ export class DesignerPage {
         " ": () => this.endConnection(name), Escape: () => { this.connecting = null; this.select([]); },
         ...Object.fromEntries(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map((key) => [key, () => this.step(key)])),
       };
-    if (!keys[event.key]) { event.redraw = false; return; }
+    if (!keys[event.key] || event.altKey) { event.redraw = false; return; }
     event.preventDefault();
     keys[event.key]();
   }
