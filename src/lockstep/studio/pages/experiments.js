@@ -1,6 +1,6 @@
 // The list of sweeps.
 import { get, program } from "./api.js";
-import { age, count, figure, moment } from "./format.js";
+import { age, count, moment, resultText } from "./format.js";
 import { openNewSweep } from "./new_sweep.js";
 import { Problem, Roots, State } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -19,7 +19,7 @@ export class ExperimentsPage extends Polled {
     return m("tr", { key: sweep.id }, m("td", m(State, stateOf(sweep))),
     m("td.wide", m("a", { href: `#!/experiment/${sweep.id}` }, m("bdi", sweep.name)), sweep.error ? m("small.soft", m("bdi", sweep.error)) : null),
     m("td.number", count(sweep.trials), sweep.count ? m("small.soft", `of ${count(sweep.count)}`) : null), m("td", statesText(sweep.states || {})), m("td", sweep.search), m("td", m("bdi", sweep.metric)),
-    m("td.number", sweep.best ? figure(sweep.best.result) : "", sweep.best ? m("small.soft", `trial ${sweep.best.trial}`) : null),
+    m("td.number", sweep.best ? resultText(sweep.best.result) : "", sweep.best ? m("small.soft", `trial ${sweep.best.trial}`) : null),
     m("td.number", m("span", { title: moment(sweep.changed) }, age(sweep.changed))));
   }
 

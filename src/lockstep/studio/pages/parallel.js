@@ -66,7 +66,7 @@ export class Parallel {
     const by = (number) => move((Math.round(place * parts) + number) / parts);
     const keys = { ArrowUp: () => by(1), ArrowRight: () => by(1), ArrowDown: () => by(-1), ArrowLeft: () => by(-1), PageUp: () => by(5), PageDown: () => by(-5),
       Home: () => move(0), End: () => move(1), Escape: () => brushes.delete(axis.name) };
-    return m("rect.limit", { x: this.x(at) - 12, y: top + (1 - place) * height - 2, width: 24, height: 4, rx: 2, tabindex: 0, role: "slider", "aria-orientation": "vertical",
+    return m("rect.limit", { x: this.x(at) - 6, y: top + (1 - place) * height - 2, width: 12, height: 4, rx: 2, tabindex: 0, role: "slider", "aria-orientation": "vertical",
       "aria-label": `${end === 0 ? "Lower" : "Upper"} limit of ${axis.name}`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(place * 100),
       "aria-valuetext": limitText(axis, place, end === 0), class: brushes.has(axis.name) ? "chosen" : "",
       onkeydown: (event) => {

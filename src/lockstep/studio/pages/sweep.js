@@ -2,7 +2,7 @@
 import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
-import { count, duration, figure, percent } from "./format.js";
+import { count, duration, figure, percent, resultText } from "./format.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -65,7 +65,7 @@ export class SweepPage extends Polled {
     const { best, metric, rows, states, options } = about;
     const text = statesText(states);
     const isPlanned = about.count > rows.length;
-    return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? figure(best.result) : "", note: best ? `trial ${best.trial}` : null }),
+    return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? resultText(best.result) : "", note: best ? `trial ${best.trial}` : null }),
       m(Tile, { label: "Trials", value: isPlanned ? `${count(rows.length)} of ${count(about.count)}` : count(rows.length), note: text }),
       m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: `${count(rows.reduce((sum, row) => sum + row.steps, 0))} steps` }),
       m(Tile, { label: "Search", value: options.search, note: `seed ${options.seed}${options["stop-rule"] === "none" ? "" : `, stop rule ${options["stop-rule"]}`}` }));
@@ -144,7 +144,7 @@ export class SweepPage extends Polled {
       onmouseenter: () => this.light(row.trial), onmouseleave: () => this.light(null) },
     m("td.pick", m("input", { type: "checkbox", checked: this.picked.has(row.trial), disabled: isFull, title: isFull ? `At most ${mostPicked} trials can be picked` : "", "aria-label": `Pick trial ${row.trial}`, onchange: toggle })),
     m("td.number", runs.byId.has(row.run) ? m("a", { href: `#!/run/${row.run}` }, row.trial) : row.trial, isBest ? m("span", { title: "the best" }, " ★") : null),
-    cell("state", () => m("td", m(State, { state: row.state }))), cell("result", () => m("td.number", row.result === null ? "" : figure(row.result))),
+    cell("state", () => m("td", m(State, { state: row.state }))), cell("result", () => m("td.number", resultText(row.result))),
     cell("steps", () => m("td.number", count(row.steps), row.total_steps > row.steps ? m("small.soft", `of ${count(row.total_steps)}`) : null)),
     cell("time", () => m("td.number", row.seconds > 0 ? duration(row.seconds) : "")),
     parameters.filter((one) => isShown(one.name)).map((one) => { const value = valueOf(row, one.name); return m("td", { class: one.number ? "number" : "" }, m("bdi", { title: value }, value === undefined ? "" : one.number ? figure(Number(value)) : value)); }),
