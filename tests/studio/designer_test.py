@@ -145,6 +145,33 @@ class Designer(browser.Studio, unittest.TestCase):
         press("Control+z")
         runs.wait_for(lambda: ("relu_1", "max_pool_1") in self.edges(), 20)
 
+    def test_one_undo_takes_back_one_thing(self):
+        self.palette("conv2d").click()
+        self.palette("flatten").click()
+        self.page.click("button:text-is('Undo')")
+        runs.wait_for(lambda: [layer["name"] for layer in self.drawing()["layers"]] == ["conv2d_1"], 20)
+        self.page.click("button:text-is('Undo')")
+        runs.wait_for(lambda: self.drawing()["layers"] == [], 20)
+        self.page.click("button:text-is('Redo')")
+        box = self.centre(self.page.locator("[data-layer=conv2d_1] .title"))
+        self.drag(box, (box[0] + 150, box[1] + 10))
+        self.page.fill("#option-filters", "8")
+        runs.wait_for(lambda: self.drawing()["layers"][0]["options"]["filters"] == 8, 20)
+        place = self.drawing()["layers"][0]["x"]
+        self.page.click("button:text-is('Arrange')")
+        runs.wait_for(lambda: self.drawing()["layers"][0]["x"] != place, 20)
+        self.page.click("button:text-is('Undo')")
+        runs.wait_for(lambda: self.drawing()["layers"][0]["x"] == place, 20)
+        self.assertEqual(self.drawing()["layers"][0]["options"]["filters"], 8)
+
+    def test_the_export_says_when_its_file_is_saved(self):
+        self.page.select_option("select[aria-label^=Start]", "lenet")
+        self.page.wait_for_selector("text=Ready to train")
+        self.page.click("button:text-is('Export…')")
+        self.page.wait_for_selector("dialog .command:has-text('/networks/')")
+        self.page.wait_for_selector("dialog >> text=is saved when you press Export")
+        self.page.click("dialog button:text-is('Cancel')")
+
     def test_starts_from_built_in_networks_and_opens_what_it_saves(self):
         for name, layers in (("resnet18", 69), ("lstm_classifier", 2), ("squeezenet", 66)):
             self.page.select_option("select[aria-label^=Start]", name)

@@ -275,6 +275,16 @@ class StudioPages(browser.Studio, unittest.TestCase):
         canvas.wait_for()
         runs.wait_for(lambda: canvas.evaluate(self.DOT_IS_WHOLE, [0xc2, 0x41, 0x0c]), 10)
 
+    def test_keys_move_along_a_chart_and_its_values_are_said(self):
+        self.browser.show(self.server, "/run/" + self.ids["calm"], ".plot[aria-busy='false']")
+        chart = self.page.locator("figure.chart").first
+        chart.locator(".plot").focus()
+        for key, said in (("ArrowRight", "Step 1: training 2; held out 0.25"), ("ArrowRight", "Step 4: training 0.5; held out 0.25"),
+                          ("ArrowLeft", "Step 1: training 2; held out 0.25"), ("Escape", "")):
+            self.page.keyboard.press(key)
+            chart.locator(f"[aria-live=polite]:text-is('{said}')").wait_for(state="attached")
+        self.assertEqual(self.browser.axe_findings(), [])
+
     def test_a_share_is_rounded_as_the_reports_do(self):
         shares = [0.38125, 0.38375, 0.38135, 1, 1 / 3]
         texts = self.page.evaluate("shares => import('/format.js').then(format => shares.map(format.percent))", shares)

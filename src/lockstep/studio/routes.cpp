@@ -247,13 +247,13 @@ Response get_sweeps(const Request&, const Parts& parts) { return json_response(p
 
 // A page that has seen the answer before gets only that it is the same.
 Response get_sweep(const Request& request, const Parts& parts) {
-  const sweep::SweepPaths paths = parts.sweeps.paths_of(request.value("id"));
-  Json json = about_sweep(name_of(parts.runs.roots(), paths.folder), paths);
+  const std::string id = request.value("id");
+  const sweep::SweepPaths paths = parts.sweeps.paths_of(id);
+  Json json = about_sweep(name_of(parts.runs.roots(), paths.folder), paths, parts.sweeps.table_of(id));
   const std::string hash = as_hex(hash_of(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
   if (request.value("seen") == hash) return json_response({{"seen", hash}, {"same", true}});
   json["seen"] = hash;
-  json["resume"] =
-      parts.commands.shown(sweep_words("sweep resume", {{"sweep", request.value("id")}}, parts.sweeps));
+  json["resume"] = parts.commands.shown(sweep_words("sweep resume", {{"sweep", id}}, parts.sweeps));
   return json_response(json);
 }
 
@@ -320,15 +320,15 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/studio", get_studio},
     {"GET", "/api/stream", get_stream},
     {"GET", "/api/runs", get_runs},
-    {"GET", "/api/run", get_run},
-    {"GET", "/api/curves", get_curves},
+    {"GET", "/api/run", get_run, Pace::slow},
+    {"GET", "/api/curves", get_curves, Pace::slow},
     {"GET", "/api/weights", get_weights, Pace::slow},
     {"POST", "/api/layer", post_layer, Pace::slow},
     {"POST", "/api/times", post_times, Pace::slow},
-    {"GET", "/api/report", get_report},
-    {"POST", "/api/request", post_request},
-    {"POST", "/api/command", post_command},
-    {"POST", "/api/shown", post_shown},
+    {"GET", "/api/report", get_report, Pace::slow},
+    {"POST", "/api/request", post_request, Pace::slow},
+    {"POST", "/api/command", post_command, Pace::slow},
+    {"POST", "/api/shown", post_shown, Pace::slow},
     {"GET", "/api/commands", get_commands},
     {"GET", "/api/command", get_command},
     {"GET", "/api/layers", get_layers},
@@ -355,7 +355,7 @@ constexpr std::array kRoutes = std::to_array<Route>({
     {"GET", "/api/clouds", get_clouds, Pace::slow},
     {"POST", "/api/price", post_price, Pace::slow},
     {"POST", "/api/open", post_open, Pace::slow},
-    {"GET", "/api/exported", get_exported},
+    {"GET", "/api/exported", get_exported, Pace::slow},
 });
 
 std::optional<Response> asset_at(std::string path) {

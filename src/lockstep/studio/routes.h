@@ -20,7 +20,7 @@ struct Parts {
 };
 
 /// Of a request that the gate let pass. It is slow if it waits for what a command of the program prints, or
-/// for the folders of sweeps. What the parts refer to outlives the answer. Any thread.
+/// for the folders of runs and sweeps. What the parts refer to outlives the answer. Any thread.
 Answering find_answer(const Request& head, const Parts& parts);
 
 }  // namespace lockstep::studio

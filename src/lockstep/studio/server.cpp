@@ -28,7 +28,7 @@ using asio::use_awaitable;
 using tcp = asio::ip::tcp;
 
 constexpr int kThreads = 8;
-constexpr int kSlowThreads = 16;  // answers that wait for a command run on them, some for minutes
+constexpr int kSlowThreads = 16;  // answers that wait for a command or a disk run on them, some for minutes
 constexpr int kMostSlow = 64;     // requests for these threads at once; fewer than there may be connections
 constexpr int kMostConnections = 256;
 constexpr uint64_t kMostBodyBytes = uint64_t{8} << 20;
@@ -264,7 +264,7 @@ class Server::State {
     } else if (const Counted counted(slow_); slow_ > kMostSlow) {
       response.status = 503;
       response.body =
-          R"({"error":"studio waits for too many commands at once","hint":"try again in a minute"})";
+          R"({"error":"studio waits for too many commands and folders at once","hint":"try again in a minute"})";
     } else {
       response = co_await asio::co_spawn(slow_threads_, slow_answer_of(question), use_awaitable);
     }

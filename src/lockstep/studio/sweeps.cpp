@@ -114,9 +114,10 @@ Json Sweeps::about(const std::string& id, const fs::path& folder) {
   try {
     found.signature = time_of(paths.spec()) + time_of(paths.log()) + (sweep::is_worked_on(paths) ? "+" : "-");
     if (known.signature == found.signature) return known.about;
-    found.about.update(head_of(sweep::read_table(paths)));
+    found.about.update(head_of(tables_.table_of(id, paths)));
   } catch (const Error& error) {
     found.about["error"] = error.message();
+    found.signature.clear();  // the next look tries again
   }
   known = std::move(found);
   return known.about;
@@ -154,8 +155,7 @@ sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
   return {*std::move(folder)};
 }
 
-Json about_sweep(const std::string& name, const sweep::SweepPaths& paths) {
-  const sweep::Table table = sweep::read_table(paths);
+Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const sweep::Table& table) {
   Json json = head_of(table);
   json["name"] = name;
   json["folder"] = paths.folder.string();

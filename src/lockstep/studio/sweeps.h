@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/studio/sweep_tables.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::studio {
@@ -27,6 +28,9 @@ class Sweeps {
 
   /// Throws not_found for an unknown id.
   sweep::SweepPaths paths_of(const std::string& id);
+
+  /// As it is now. Throws as paths_of() and SweepTables::table_of().
+  sweep::Table table_of(const std::string& id) { return tables_.table_of(id, paths_of(id)); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -45,10 +49,11 @@ class Sweeps {
   Clock::time_point next_look_{};
   std::mutex mutex_;  // of folders_; for short times
   std::map<std::string, std::filesystem::path> folders_;
+  SweepTables tables_;
 };
 
 /// Everything of one sweep: what list() says of it, "maximize", "command", "options", "parameters" with their
 /// ranges, "rows" (sweep::json_of, with the id of the trial's run as "run"), "importances", "parallel".
-Json about_sweep(const std::string& name, const sweep::SweepPaths& paths);
+Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const sweep::Table& table);
 
 }  // namespace lockstep::studio

@@ -14,6 +14,8 @@ const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 export function colorOf(number) { return (theme.isDark() ? dark : light)[number % light.length]; }
 export function dashOf(number) { return dashes[Math.floor(number / light.length) % dashes.length]; }
 
+const mostRows = 12; // of values at the cursor
+
 export const axisText = { step: count, epoch: (value) => figure(value), time: duration };
 export const axisName = { step: "Step", epoch: "Epoch", time: "Training time" };
 
@@ -23,6 +25,7 @@ export class Chart {
     this.answers = new Map();
     this.window = null; // [from, to]; null: everything
     this.cursor = null;
+    this.spoken = ""; // the values at the cursor that keys have moved
     this.drag = null;
     this.error = null;
     this.loaded = false;
@@ -151,18 +154,27 @@ export class Chart {
   }
 
   onKey(event) {
-    const [from, to] = this.window || this.whole();
     const keys = {
-      ArrowLeft: () => { this.cursor = Math.max(from, (this.cursor ?? to) - (to - from) / 60); },
-      ArrowRight: () => { this.cursor = Math.min(to, (this.cursor ?? from) + (to - from) / 60); },
+      ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
       "+": () => this.zoom(0.6), "=": () => this.zoom(0.6), "-": () => this.zoom(1.7),
       "0": () => { this.window = null; this.fetch(); },
       Escape: () => { this.cursor = null; },
       PageUp: () => this.pan(-0.5), PageDown: () => this.pan(0.5),
     };
-    if (!keys[event.key]) { event.redraw = false; return; }
+    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) { event.redraw = false; return; } // the browser's own
     event.preventDefault();
     keys[event.key]();
+    this.spoken = this.saidAtCursor();
+  }
+
+  // To a point of a curve about a sixtieth of the window further, and to the next one at least.
+  step(sign) {
+    const [from, to] = this.window || this.whole();
+    const inside = this.lines().flatMap((line) => line.raw.x).filter((x) => x >= from && x <= to);
+    const ahead = this.cursor === null ? inside : inside.filter((x) => sign * (x - this.cursor) > 0);
+    if (ahead.length === 0) return;
+    const wanted = this.cursor === null ? (sign > 0 ? from : to) : this.cursor + sign * (to - from) / 60;
+    this.cursor = ahead.reduce((best, x) => (Math.abs(x - wanted) < Math.abs(best - wanted) ? x : best));
   }
 
   onDown(event) {
@@ -192,11 +204,11 @@ export class Chart {
       const last = line.raw.y[line.raw.y.length - 1];
       return `${line.label}: ${this.text(last)} at the end`;
     });
-    return `${this.attrs.title}. ${parts.slice(0, 10).join("; ")}. Arrow keys move along it, plus and minus zoom, 0 shows all.`;
+    return `${this.attrs.title}. ${parts.slice(0, 10).join("; ")}. Left and right say its values, plus and minus zoom, 0 shows all.`;
   }
 
-  tip() {
-    if (this.cursor === null || this.drag || !this.drawn) return null;
+  // The points of all curves at the cursor, and their place: {place, rows: [[line, point]]}.
+  atCursor() {
     const rows = [];
     let place = null;
     for (const line of this.lines()) {
@@ -205,6 +217,24 @@ export class Chart {
       place = place === null || Math.abs(point.x - this.cursor) < Math.abs(place - this.cursor) ? point.x : place;
       rows.push([line, point]);
     }
+    return { place, rows };
+  }
+
+  // What a screen reader says after a key has moved the cursor.
+  saidAtCursor() {
+    if (this.cursor === null) return "";
+    const { place, rows } = this.atCursor();
+    if (rows.length === 0) return "";
+    const axis = this.attrs.axis || "step";
+    const isAlone = rows.length === 1;
+    return `${axisName[axis]} ${axisText[axis](place)}: ${rows.slice(0, mostRows).map(([line, point]) => `${isAlone ? "" : `${line.label} `}${this.valueText(point)}`).join("; ")}`;
+  }
+
+  valueText(point) { return point.y === null ? "not finite" : this.text(point.y); }
+
+  tip() {
+    if (this.cursor === null || this.drag || !this.drawn) return null;
+    const { place, rows } = this.atCursor();
     if (rows.length === 0) return null;
     const { box, place: where } = this.drawn;
     const x = where(this.cursor, 0)[0];
@@ -212,10 +242,10 @@ export class Chart {
     const isLeft = x > box.left + box.width / 2;
     const style = isLeft ? { right: `${this.canvas.clientWidth - x + 12}px` } : { left: `${x + 12}px` };
     const axis = this.attrs.axis || "step";
-    return m(".tip", { style: { top: "8px", ...style } }, m("div", `${axisName[axis]} ${axisText[axis](place)}`),
-      m("table", { role: "presentation" }, rows.slice(0, 12).map(([line, point]) => m("tr", m("td", swatch(line.color, line.dash)),
-        m("td", m("bdi", line.label)), m("td.number", point.y === null ? "not finite" : this.text(point.y))))),
-      rows.length > 12 ? m("div", `and ${rows.length - 12} more`) : null);
+    return m(".tip", { "aria-hidden": "true", style: { top: "8px", ...style } }, m("div", `${axisName[axis]} ${axisText[axis](place)}`),
+      m("table", { role: "presentation" }, rows.slice(0, mostRows).map(([line, point]) => m("tr", m("td", swatch(line.color, line.dash)),
+        m("td", m("bdi", line.label)), m("td.number", this.valueText(point))))),
+      rows.length > mostRows ? m("div", `and ${rows.length - mostRows} more`) : null);
   }
 
   view({ attrs }) {
@@ -225,13 +255,14 @@ export class Chart {
         lines.some((line) => !line.complete) ? m("small", { role: "status" }, "Reading the log…") : null,
         this.window ? m("button.quiet", { type: "button", onclick: () => { this.window = null; this.fetch(); } }, "Show all") : null),
       m(".plot", {
-        tabindex: 0, role: "img", "aria-label": this.summary(),
+        tabindex: 0, role: "application", "aria-roledescription": "chart", "aria-label": this.summary(),
         "aria-busy": String(!this.loaded || lines.some((line) => !line.complete)), onkeydown: (event) => this.onKey(event),
         onpointerdown: (event) => this.onDown(event), onpointermove: (event) => this.onMove(event),
         onpointerup: () => this.onUp(), onpointerleave: () => { if (!this.drag) this.cursor = null; },
         ondblclick: () => { this.window = null; this.fetch(); },
       }, m("canvas"), this.tip(), lines.length === 0 && this.loaded
         ? m(".empty", this.error ? this.error.message : "Nothing logged yet") : null),
+      m("p.out-of-sight", { "aria-live": "polite" }, this.spoken),
       attrs.legend === false ? null : m("ul.legend", lines.map((line) => m("li", swatch(line.color, line.dash), m("bdi", line.label),
         m("b", this.text(line.raw.y[line.raw.y.length - 1]))))));
   }

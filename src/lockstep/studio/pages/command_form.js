@@ -6,7 +6,8 @@ import { Command, Problem, openDialog } from "./parts.js";
 const m = window.m;
 const pause = 250; // after the last change, in milliseconds
 
-// The command that a request stands for, or why there is none. attrs: {body: request, isEmpty: nothing to ask yet}
+// The command that a request stands for, or why there is none. attrs: {body: request, isEmpty: nothing to ask yet,
+// note: below the command}
 export class ShownCommand {
   constructor() { Object.assign(this, { words: null, error: null, asked: "", timer: 0 }); }
 
@@ -39,15 +40,15 @@ export class ShownCommand {
     m.redraw();
   }
 
-  view() {
+  view({ attrs: { note } }) {
     if (this.error) return m(Problem, { error: this.error });
-    return this.words ? m("div", m("p.label", "This command is started:"), m(Command, { words: this.words })) : null;
+    return this.words ? m("div", m("p.label", "This command is started:"), m(Command, { words: this.words }), note ? m("p.soft", note) : null) : null;
   }
 }
 
 // A dialog with a word, such as a name, and the options of a command.
 //   what  {title, button, danger, text, command, extra: of the request, word: {label, help, name, value, isFixed},
-//          form: options, usual: [name], values: {name: text}, start(body)}
+//          form: options, usual: [name], values: {name: text}, note: below the command, start(body)}
 export function openCommandForm(what) {
   const word = what.word && { name: "word", value: "", ...what.word };
   const values = what.values || {};
@@ -59,7 +60,7 @@ export function openCommandForm(what) {
         autocomplete: "off", "aria-describedby": "form-word-help", oninput: (event) => { word.value = event.target.value; } }), m("small", { id: "form-word-help" }, word.help)) : null,
       what.form ? m(Options, { form: what.form, usual: what.usual || [], values, prefix: "form" }) : null,
       what.more ? m(what.more, { body: body() }) : null,
-      m(ShownCommand, { body: body(), isEmpty: word && !word.value.trim() })),
+      m(ShownCommand, { body: body(), isEmpty: word && !word.value.trim(), note: what.note })),
   };
   openDialog({ title: what.title, text: what.text, button: what.button, danger: what.danger, body: content, act: () => what.start(body()) });
 }

@@ -137,9 +137,8 @@ export class DesignerPage {
 
   cutAfter(name) {
     const names = new Set(this.graph.after(name));
-    this.graph.change((drawing) => { drawing.layers = drawing.layers.filter((layer) => !names.has(layer.name)); });
+    this.arrangeAfter(() => this.graph.change((drawing) => { drawing.layers = drawing.layers.filter((layer) => !names.has(layer.name)); }));
     this.said = `${names.size} layers removed`;
-    this.arrange();
     this.focusNode(name);
   }
 
@@ -156,8 +155,7 @@ export class DesignerPage {
   selectGroup(group) { this.select(groupsOf(this.graph.layers).get(group).map((layer) => layer.name)); }
 
   fold(group, isFolded) {
-    this.graph.fold(group, isFolded);
-    this.arrange();
+    this.arrangeAfter(() => this.graph.fold(group, isFolded));
     this.reveal(picture(this.graph).boxes.find((one) => one.layers.some((layer) => layer.name.startsWith(`${group}.`))));
   }
 
@@ -177,10 +175,10 @@ export class DesignerPage {
   add(type, at = null) {
     const last = this.graph.layers.filter((layer) => this.graph.consumers(layer.name).length === 0).pop();
     const after = at ? null : this.only() || last?.name || "input";
-    const layer = this.graph.add(type, { after, at, options: this.firstOptions(type) });
+    const add = () => this.graph.add(type, { after, at, options: this.firstOptions(type) });
+    const layer = at ? add() : this.arrangeAfter(add);
     this.select([layer.name]);
     this.said = `${type} added`;
-    if (!at) this.arrange();
     this.reveal(layer);
   }
 
@@ -226,7 +224,16 @@ export class DesignerPage {
     this.graph.word = "move";
   }
 
-  arrange() { this.graph.change(() => place(this.graph), this.graph.word); }
+  arrange() { this.graph.change(() => place(this.graph)); }
+
+  // One undo takes back both.
+  arrangeAfter(change) {
+    return this.graph.together(() => {
+      const result = change();
+      this.arrange();
+      return result;
+    });
+  }
 
   // All layers, or the first ones if their zoom would be less than the least.
   fit(least = leastZoom) {
@@ -291,7 +298,7 @@ export class DesignerPage {
         " ": () => this.endConnection(name), Escape: () => { this.connecting = null; this.select([]); },
         ...Object.fromEntries(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"].map((key) => [key, () => this.step(key)])),
       };
-    if (!keys[event.key]) { event.redraw = false; return; }
+    if (!keys[event.key] || event.altKey) { event.redraw = false; return; }
     event.preventDefault();
     keys[event.key]();
   }
@@ -318,8 +325,7 @@ export class DesignerPage {
   async open(load) {
     try {
       const answer = await load();
-      this.graph.change((drawing) => Object.assign(drawing, drawingOf(answer, drawing.input)));
-      this.arrange();
+      this.arrangeAfter(() => this.graph.change((drawing) => Object.assign(drawing, drawingOf(answer, drawing.input))));
       this.select([]);
       this.error = null;
       this.fit(0.7);
@@ -351,7 +357,7 @@ export class DesignerPage {
     if (!problem) return null;
     return m(".misfit", { role: "status" }, m("div", m("strong", problem.message), problem.hint ? m("p", problem.hint) : null),
       m(".buttons-left", problem.layer ? m("button.quiet", { type: "button", onclick: () => { this.select([problem.layer]); this.focusNode(problem.layer); } }, "Show") : null,
-        (problem.fixes || []).map((fix) => m("button", { type: "button", onclick: () => { this.graph.apply(fix.edits); this.arrange(); } }, fix.text))));
+        (problem.fixes || []).map((fix) => m("button", { type: "button", onclick: () => this.arrangeAfter(() => this.graph.apply(fix.edits)) }, fix.text))));
   }
 
   status() {

@@ -1,10 +1,10 @@
 // The list of sweeps.
 import { get, program } from "./api.js";
-import { age, count, figure, moment } from "./format.js";
+import { age, count, moment, resultText } from "./format.js";
 import { openNewSweep } from "./new_sweep.js";
 import { Problem, Roots, State } from "./parts.js";
 import { Polled } from "./polled.js";
-import { stateOf } from "./trials.js";
+import { stateOf, statesText } from "./trials.js";
 
 const m = window.m;
 
@@ -16,11 +16,10 @@ export class ExperimentsPage extends Polled {
   oncreate() { document.title = "Experiments · Lockstep studio"; }
 
   row(sweep) {
-    const states = Object.entries(sweep.states || {}).map(([state, number]) => `${count(number)} ${state}`).join(", ");
     return m("tr", { key: sweep.id }, m("td", m(State, stateOf(sweep))),
     m("td.wide", m("a", { href: `#!/experiment/${sweep.id}` }, m("bdi", sweep.name)), sweep.error ? m("small.soft", m("bdi", sweep.error)) : null),
-    m("td.number", count(sweep.trials), sweep.count ? m("small.soft", `of ${count(sweep.count)}`) : null), m("td", states), m("td", sweep.search), m("td", m("bdi", sweep.metric)),
-    m("td.number", sweep.best ? figure(sweep.best.result) : "", sweep.best ? m("small.soft", `trial ${sweep.best.trial}`) : null),
+    m("td.number", count(sweep.trials), sweep.count ? m("small.soft", `of ${count(sweep.count)}`) : null), m("td", statesText(sweep.states || {})), m("td", sweep.search), m("td", m("bdi", sweep.metric)),
+    m("td.number", sweep.best ? resultText(sweep.best.result) : "", sweep.best ? m("small.soft", `trial ${sweep.best.trial}`) : null),
     m("td.number", m("span", { title: moment(sweep.changed) }, age(sweep.changed))));
   }
 
@@ -28,7 +27,7 @@ export class ExperimentsPage extends Polled {
     const words = choice.text.toLowerCase().split(/\s+/).filter(Boolean);
     const list = (this.sweeps || []).filter((sweep) => words.every((word) => `${sweep.name}\n${sweep.metric}\n${sweep.search}`.toLowerCase().includes(word)))
       .sort((a, b) => b.changed - a.changed);
-    const heads = [["State"], ["Sweep"], ["Trials", 1], ["How they are"], ["Search"], ["Metric"], ["Best", 1], ["Changed", 1]];
+    const heads = [["State"], ["Sweep"], ["Trials", 1], ["States"], ["Search"], ["Metric"], ["Best", 1], ["Changed", 1]];
     return m("div", m(".head", m("div", m("h1", "Experiments"), m("p", this.sweeps ? `${count(list.length)} ${list.length === 1 ? "sweep" : "sweeps"}` : "")),
       m(".tools", m("input", { type: "search", placeholder: "Search", "aria-label": "Search sweeps", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }),
         program.commands.includes("sweep") ? m("button.main", { type: "button", onclick: () => openNewSweep(this) }, "New sweep…") : null)),

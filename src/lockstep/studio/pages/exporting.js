@@ -18,6 +18,7 @@ export class Export {
     openCommandForm({ title: `Export ${name}`, button: "Export", command: "export", extra: of, form: await formOf("export"), usual, values: { ...values },
       word: { label: "file", value: `${name.replace(/[^\w.-]+/g, "-").replace(/^[-.]+/, "") || "network"}.onnx`,
         help: "its end says what is written: .onnx, .safetensors (weights), .py or .cpp (code that builds the network), .json (layer graph)" },
+      note: of.network ? "The file of the drawn network that the command names is saved when you press Export. Until then a copy of the command finds no such file." : "",
       start: async (body) => {
         const { number } = await startCommand(body);
         Object.assign(this, { number, file: body.word, isWritten: false });

@@ -20,6 +20,13 @@ export function percent(value) {
   return `${(isBetween ? Math.round(hundred * 50) / 50 : hundred).toFixed(2)} %`;
 }
 
+// The result of a trial, as the tables of the program have it.
+export function resultText(value) {
+  if (!isNumber(value)) return figure(value);
+  const isUsual = value === 0 || (Math.abs(value) >= 0.01 && Math.abs(value) < 1e5);
+  return isUsual ? value.toFixed(4) : figure(value);
+}
+
 // The digits that matter.
 export function figure(value, digits = 4) {
   if (!isNumber(value)) return value === null || value === undefined ? "" : "not finite";
@@ -33,7 +40,7 @@ export function figure(value, digits = 4) {
 export function duration(seconds) {
   if (!isNumber(seconds) || seconds < 0) return "";
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 59.5) return `${Math.round(seconds)} s`;
   const whole = Math.round(seconds);
   const two = (value) => String(value).padStart(2, "0");
   const minutes = Math.floor(whole / 60);

@@ -41,12 +41,24 @@ export class Graph {
     const before = JSON.stringify(this.drawing);
     const result = work(this.drawing);
     if (JSON.stringify(this.drawing) === before) return result;
-    if (!word || word !== this.word) this.past.push(before);
+    const step = this.joint || word;
+    if (!step || step !== this.word) this.past.push(before);
     if (this.past.length > 200) this.past.shift();
-    this.word = word;
+    this.word = step;
     this.future = [];
     ++this.version;
     return result;
+  }
+
+  // The changes of a piece of work are undone as one.
+  together(work) {
+    this.joint = Symbol("changes");
+    try {
+      return work();
+    } finally {
+      this.joint = null;
+      this.word = "";
+    }
   }
 
   undo() { this.move(this.past, this.future); }
@@ -152,9 +164,11 @@ export class Graph {
   // "" for no group.
   renameGroup(group, to) {
     const old = this.layers.map((layer) => layer.name).filter((name) => name.startsWith(`${group}.`));
-    const made = this.renameAll(new Map(old.map((name) => [name, to ? `${to}${name.slice(group.length)}` : name.slice(group.length + 1)])));
-    if (made && to && this.isFolded(group)) this.drawing.folded = this.drawing.folded.map((one) => (one === group ? to : one));
-    return made;
+    return this.together(() => {
+      const made = this.renameAll(new Map(old.map((name) => [name, to ? `${to}${name.slice(group.length)}` : name.slice(group.length + 1)])));
+      if (made && to) this.change((drawing) => renameBox(drawing, group, to));
+      return made;
+    });
   }
 
   setOption(name, option, value) {
@@ -182,14 +196,12 @@ export class Graph {
   // A fix that the server proposes.
   apply(edits) {
     this.change(() => {
-      const word = this.word;
       for (const edit of edits) {
         if (edit.insert) this.insertBefore(edit);
         if (edit.append) this.append(edit.append);
         if (edit.set) this.find(edit.of).options[edit.set] = simple(edit.to);
         if (edit.remove) this.layers.splice(this.layers.indexOf(this.find(edit.remove)), 1);
       }
-      this.word = word;
     });
   }
 
@@ -225,6 +237,12 @@ export class Graph {
 function replace(list, from, to) {
   const at = list.indexOf(from);
   if (at >= 0) list[at] = to;
+}
+
+// A folded group stays folded, and its box where it is.
+function renameBox(drawing, from, to) {
+  if (drawing.folded) drawing.folded = drawing.folded.map((one) => (one === from ? to : one));
+  if (drawing.places?.[from]) drawing.places[to] = drawing.places[from];
 }
 
 function simple(value) { return Array.isArray(value) && value.length === 1 ? value[0] : value; }

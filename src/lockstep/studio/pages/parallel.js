@@ -1,11 +1,12 @@
 // Parallel coordinates of a sweep: an axis for each parameter and one for the result, a line for each trial.
-import { figure } from "./format.js";
+import { count, figure } from "./format.js";
 
 const m = window.m;
 const top = 34;
 const height = 210;
 const spacing = 150;
 const side = 70;
+const steps = 20; // of a limit, from the least to the greatest
 
 // From the least to the greatest of an axis.
 function valueAt(axis, place) {
@@ -15,6 +16,13 @@ function valueAt(axis, place) {
 function labels(axis) {
   if (axis.choices.length > 0) return axis.choices.map((choice, at) => [(at + 0.5) / axis.choices.length, choice]);
   return axis.low === axis.high ? [[0, figure(axis.low)]] : [[0, figure(axis.low)], [0.5, figure(valueAt(axis, 0.5), 3)], [1, figure(axis.high)]];
+}
+
+// What a limit stops at, as people call it.
+function limitText(axis, place, isLower) {
+  if (axis.choices.length === 0) return figure(valueAt(axis, place));
+  const at = Math.round(place * axis.choices.length) - (isLower ? 0 : 1);
+  return axis.choices[Math.max(0, Math.min(axis.choices.length - 1, at))];
 }
 
 const short = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
@@ -39,12 +47,41 @@ export class Parallel {
 
   oncreate({ dom }) { this.dom = dom.querySelector("svg"); }
 
+  // brush: [from, to], of which everything is no choice. The limits do not cross.
+  choose(brushes, axis, [from, to]) {
+    if (from <= 0 && to >= 1) brushes.delete(axis.name);
+    else brushes.set(axis.name, [from, to]);
+  }
+
+  // The ends of the chosen part as sliders, for the keyboard and screen readers.
+  limit({ brushes }, axis, at, end) {
+    const brush = brushes.get(axis.name) || [0, 1];
+    const place = brush[end];
+    const parts = axis.choices.length || steps;
+    const move = (to) => {
+      const moved = [...brush];
+      moved[end] = end === 0 ? Math.max(0, Math.min(to, brush[1])) : Math.min(1, Math.max(to, brush[0]));
+      this.choose(brushes, axis, moved);
+    };
+    const by = (number) => move((Math.round(place * parts) + number) / parts);
+    const keys = { ArrowUp: () => by(1), ArrowRight: () => by(1), ArrowDown: () => by(-1), ArrowLeft: () => by(-1), PageUp: () => by(5), PageDown: () => by(-5),
+      Home: () => move(0), End: () => move(1), Escape: () => brushes.delete(axis.name) };
+    return m("rect.limit", { x: this.x(at) - 6, y: top + (1 - place) * height - 2, width: 12, height: 4, rx: 2, tabindex: 0, role: "slider", "aria-orientation": "vertical",
+      "aria-label": `${end === 0 ? "Lower" : "Upper"} limit of ${axis.name}`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(place * 100),
+      "aria-valuetext": limitText(axis, place, end === 0), class: brushes.has(axis.name) ? "chosen" : "",
+      onkeydown: (event) => {
+        if (!keys[event.key]) { event.redraw = false; return; }
+        event.preventDefault();
+        keys[event.key]();
+      } });
+  }
+
   // A drag along an axis chooses a part of it; a click lets go of that.
   axis({ brushes }, axis, at) {
     const x = this.x(at);
     const brush = brushes.get(axis.name);
     const isName = axis.choices.length > 0;
-    return m("g.axis", { key: `axis ${axis.name}` },
+    return m("g.axis", { key: `axis ${axis.name}`, "aria-hidden": "true" },
       m("line", { x1: x, x2: x, y1: top, y2: top + height }),
       m("text.title", { x, y: 16, "text-anchor": "middle" }, m("title", axis.name), short(axis.name)),
       labels(axis).map(([place, text]) => m("text", { x: x + 7, y: top + (1 - place) * height + 4 }, isName ? m("title", text) : null, short(text))),
@@ -54,7 +91,7 @@ export class Parallel {
         onpointermove: (event) => {
           if (this.from === undefined) { event.redraw = false; return; }
           const to = this.place(event);
-          if (Math.abs(to - this.from) > 0.01) brushes.set(axis.name, [Math.min(this.from, to), Math.max(this.from, to)]);
+          if (Math.abs(to - this.from) > 0.01) this.choose(brushes, axis, [Math.min(this.from, to), Math.max(this.from, to)]);
         },
         onpointerup: (event) => {
           if (this.from !== undefined && Math.abs(this.place(event) - this.from) <= 0.01) brushes.delete(axis.name);
@@ -81,9 +118,11 @@ export class Parallel {
     // The best lines, and the one that is pointed at, are above the others.
     const drawn = [...shown].sort((a, b) => (a.trial === lit) - (b.trial === lit) || b.rank - a.rank);
     return m(".table-box.parallel", { tabindex: 0, role: "region", "aria-label": "Parallel coordinates" },
-      m("svg", { width, height: this.tall, viewBox: `0 0 ${width} ${this.tall}`, role: "img",
+      m("svg", { width, height: this.tall, viewBox: `0 0 ${width} ${this.tall}`, role: "group",
         "aria-label": `Parallel coordinates of ${shown.length} trials; the table has the same values` },
-      m("g", drawn.map((line) => this.line(attrs, line))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at)))),
+      m("g", { "aria-hidden": "true" }, drawn.map((line) => this.line(attrs, line))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at))),
+      m("g", axes.map((axis, at) => m("g", { key: axis.name }, [0, 1].map((end) => this.limit(attrs, axis, at, end)))))),
+      m("p.soft.lines", { role: "status" }, brushes.size > 0 ? `${count(shown.length)} of ${count(lines.length)} lines` : ""),
       brushes.size > 0 ? m("button.quiet", { type: "button", onclick: () => brushes.clear() }, "Show all lines") : null);
   }
 }

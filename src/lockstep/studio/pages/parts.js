@@ -7,7 +7,8 @@ const m = window.m;
 // Text from file names and from runs: in its own direction, whatever it is.
 export const Name = { view: ({ attrs }) => m("bdi", { title: attrs.text }, attrs.text) };
 
-const stateWords = {
+// Of runs, jobs and trials.
+export const stateWords = {
   queued: "Queued", running: "Running", stopping: "Stopping", stopped: "Stopped", ended: "Ended",
   failed: "Failed", lost: "Lost", submitted: "Submitted", cancelled: "Cancelled", done: "Done",
   waiting: "Waiting", early: "Ended early",

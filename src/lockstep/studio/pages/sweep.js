@@ -2,21 +2,21 @@
 import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
-import { count, duration, figure, percent } from "./format.js";
+import { count, duration, figure, percent, resultText } from "./format.js";
 import { Parallel, isInside } from "./parallel.js";
-import { Command, Problem, ProblemPage, State, Tile } from "./parts.js";
+import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
 import { Polled } from "./polled.js";
-import { columns, hiddenOf, keepHidden, shownTrials, stateOf, valueOf } from "./trials.js";
+import { columns, hiddenOf, keepHidden, shownTrials, stateOf, statesText, valueOf } from "./trials.js";
 
 const m = window.m;
-const mostRows = 100; // before a user asks for all
+const rowsOfPage = 100;
 const mostCurves = 5; // of the best trials, when none are picked
 const mostPicked = 20;
 
 export class SweepPage extends Polled {
   constructor() {
     super();
-    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, showsAll: false, showsReport: false, reports: 0 });
+    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, page: 0, asked: "", showsReport: false, reports: 0 });
     this.light = (trial) => { this.lit = trial; };
   }
 
@@ -61,10 +61,12 @@ export class SweepPage extends Polled {
   }
 
   tiles() {
-    const { best, metric, rows, states, options } = this.about;
-    const text = Object.entries(states).map(([state, number]) => `${count(number)} ${state}`).join(", ");
-    return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? figure(best.result) : "", note: best ? `trial ${best.trial}` : null }),
-      m(Tile, { label: "Trials", value: count(rows.length), note: text }),
+    const { about } = this;
+    const { best, metric, rows, states, options } = about;
+    const text = statesText(states);
+    const isPlanned = about.count > rows.length;
+    return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? resultText(best.result) : "", note: best ? `trial ${best.trial}` : null }),
+      m(Tile, { label: "Trials", value: isPlanned ? `${count(rows.length)} of ${count(about.count)}` : count(rows.length), note: text }),
       m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: `${count(rows.reduce((sum, row) => sum + row.steps, 0))} steps` }),
       m(Tile, { label: "Search", value: options.search, note: `seed ${options.seed}${options["stop-rule"] === "none" ? "" : `, stop rule ${options["stop-rule"]}`}` }));
   }
@@ -82,7 +84,7 @@ export class SweepPage extends Polled {
 
   chips() {
     return m(".chips", { role: "group", "aria-label": "Show only trials in these states" }, Object.entries(this.about.states).map(([state, number]) => m("button", { type: "button", "aria-pressed": String(this.choice.states.has(state)),
-      onclick: () => { if (!this.choice.states.delete(state)) this.choice.states.add(state); } }, state, m("small", count(number)))));
+      onclick: () => { if (!this.choice.states.delete(state)) this.choice.states.add(state); } }, stateWords[state] || state, m("small", count(number)))));
   }
 
   toggleHidden(trial) {
@@ -136,31 +138,60 @@ export class SweepPage extends Polled {
     const cell = (name, make) => (isShown(name) ? make() : null);
     const isBest = best?.trial === row.trial;
     const note = [row.error, row.note].filter(Boolean).join("; ");
-    const toggle = () => { if (!this.picked.delete(row.trial) && this.picked.size < mostPicked) this.picked.add(row.trial); };
+    const toggle = () => { if (!this.picked.delete(row.trial)) this.picked.add(row.trial); };
+    const isFull = this.picked.size >= mostPicked && !this.picked.has(row.trial);
     return m("tr", { key: row.trial, class: [isBest ? "best" : "", this.lit === row.trial ? "lit" : "", this.choice.hidden.has(row.trial) ? "hidden-trial" : ""].join(" "),
       onmouseenter: () => this.light(row.trial), onmouseleave: () => this.light(null) },
-    m("td.pick", m("input", { type: "checkbox", checked: this.picked.has(row.trial), "aria-label": `Pick trial ${row.trial}`, onchange: toggle })),
+    m("td.pick", m("input", { type: "checkbox", checked: this.picked.has(row.trial), disabled: isFull, title: isFull ? `At most ${mostPicked} trials can be picked` : "", "aria-label": `Pick trial ${row.trial}`, onchange: toggle })),
     m("td.number", runs.byId.has(row.run) ? m("a", { href: `#!/run/${row.run}` }, row.trial) : row.trial, isBest ? m("span", { title: "the best" }, " ★") : null),
-    cell("state", () => m("td", m(State, { state: row.state }))), cell("result", () => m("td.number", row.result === null ? "" : figure(row.result))),
+    cell("state", () => m("td", m(State, { state: row.state }))), cell("result", () => m("td.number", resultText(row.result))),
     cell("steps", () => m("td.number", count(row.steps), row.total_steps > row.steps ? m("small.soft", `of ${count(row.total_steps)}`) : null)),
     cell("time", () => m("td.number", row.seconds > 0 ? duration(row.seconds) : "")),
     parameters.filter((one) => isShown(one.name)).map((one) => { const value = valueOf(row, one.name); return m("td", { class: one.number ? "number" : "" }, m("bdi", { title: value }, value === undefined ? "" : one.number ? figure(Number(value)) : value)); }),
     cell("note", () => m("td.note", { title: note }, m("bdi", note))), m("td.act", this.actions(row)));
   }
 
+  // Another order or filter begins at its first page.
+  followQuestion() {
+    const { text, states, sort, down } = this.choice;
+    const question = JSON.stringify([text, [...states], sort, down, [...this.brushes]]);
+    if (question !== this.asked) Object.assign(this, { page: 0, asked: question });
+  }
+
+  firstOf(shown) {
+    this.page = Math.max(0, Math.min(this.page, Math.ceil(shown.length / rowsOfPage) - 1));
+    return this.page * rowsOfPage;
+  }
+
+  // Of a long table, above and below it.
+  pager(shown, isBelow) {
+    if (shown.length <= rowsOfPage) return null;
+    const first = this.firstOf(shown);
+    const end = Math.min(shown.length, first + rowsOfPage);
+    const turn = (event, by) => {
+      this.page += by;
+      if (isBelow) event.target.closest("div.sweep").querySelector("table.trials").scrollIntoView();
+    };
+    // A button that is disabled would lose the focus.
+    const button = (text, by, isOff) => m("button", { type: "button", "aria-disabled": String(isOff), onclick: (event) => { if (!isOff) turn(event, by); } }, text);
+    return m(".tools.pages", { role: "group", "aria-label": `Pages of the trials, ${isBelow ? "below" : "above"} the table` }, button("Previous", -1, first === 0),
+      m("span", isBelow ? {} : { role: "status" }, `${count(first + 1)} to ${count(end)} of ${count(shown.length)}`), button("Next", 1, end === shown.length));
+  }
+
   table(shown) {
     const { about, choice } = this;
-    const part = this.showsAll ? shown : shown.slice(0, mostRows);
+    this.followQuestion();
+    const first = this.firstOf(shown);
     const isShown = (name) => !choice.columns.has(name);
     const names = columns(about).slice(0, 5).filter(isShown).map((name) => [name, this.title(name), name !== "state"]);
     return [m(".head.tight", m("div", m("h2", "Trials"), m("p", shown.length === about.rows.length ? "" : `${count(shown.length)} of ${count(about.rows.length)}`)),
       m(".tools", this.chips(), m("button", { type: "button", "aria-expanded": String(choice.showsColumns), onclick: () => { choice.showsColumns = !choice.showsColumns; } }, "Columns", choice.columns.size > 0 ? m("small", `${choice.columns.size} hidden`) : null), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
         m("input", { type: "search", placeholder: "Filter: result>0.9", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
-    this.columnChips(), m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
+    this.columnChips(), this.pager(shown, false), m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
         about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
-      m("tbody", part.map((row) => this.row(row)))), shown.length === 0 ? m("p.empty", about.rows.length === 0 ? "No trial has begun" : "No trial fits the states and the filter above") : null),
-    part.length < shown.length ? m(".spaced", m("button", { type: "button", onclick: () => { this.showsAll = true; } }, `Show all ${count(shown.length)} trials`)) : null];
+      m("tbody", shown.slice(first, first + rowsOfPage).map((row) => this.row(row)))), shown.length === 0 ? m("p.empty", about.rows.length === 0 ? "No trial has begun" : "No trial fits the states and the filter above") : null),
+    this.pager(shown, true)];
   }
 
   importance() {
@@ -178,12 +209,12 @@ export class SweepPage extends Polled {
     const inside = (row) => this.brushes.size === 0 || (places.has(row.trial) && isInside(places.get(row.trial), about.parallel.axes, this.brushes));
     const shown = shownTrials(about, this.choice).filter(inside);
     const numbers = new Set(shown.map((row) => row.trial));
-    return m("div", m(".head", m("div", m("h1", m("bdi", about.name)), m("p", m(State, stateOf(about)),
+    return m("div.sweep", m(".head", m("div", m("h1", m("bdi", about.name)), m("p", m(State, stateOf(about)),
       ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric))), m(".tools", this.buttons())),
     this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
     m("div", this.showsReport && about.has_report ? [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" })] : []),
     this.table(shown),
-    about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis to see only the trials that go through that part."),
+    about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis, or go to one of its ends with the Tab key and move it with the arrow keys, to see only the trials that go through that part."),
       m(Parallel, { ...about.parallel, brushes: this.brushes, lit: this.lit, light: this.light, isShown: (trial) => numbers.has(trial) })) : null,
     m(".spaced"), this.curves(shown), this.importance(),
     m("section.card", m("h2", "Command of each trial"), m(Command, { words: about.command[0] === "train" ? ["lockstep", ...about.command] : about.command })));

@@ -1,4 +1,7 @@
 // Which trials of a sweep are shown, and in which order.
+import { count } from "./format.js";
+import { stateWords } from "./parts.js";
+
 export const columns = (about) => ["trial", "state", "result", "steps", "time", ...about.parameters.map((one) => one.name)];
 
 // What a column has for a trial.
@@ -53,6 +56,11 @@ export function keepHidden(sweep, hidden, what = "hidden") {
   } catch {
     // a browser that keeps nothing
   }
+}
+
+// "3 ended, 1 ended early", of {ended: 3, early: 1}.
+export function statesText(states) {
+  return Object.entries(states).map(([state, number]) => `${count(number)} ${(stateWords[state] || state).toLowerCase()}`).join(", ");
 }
 
 // Of a sweep, as the list and its page have it: the state whose colour fits, and a word.

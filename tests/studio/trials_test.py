@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The table and the drawing of a sweep with many trials, in a real Chromium: pages, order and filter, and limits of
+axes that only the keyboard moves."""
+
+import json
+import unittest
+
+import browser
+
+COUNT = 250
+
+
+def write_sweep(folder, count):
+    """A sweep that a program has left; the result of trial i is i / 1000, and each third one has another mode."""
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text(json.dumps({"command": ["sh", "{size}", "{mode}"], "parameters": {"size": "0..1000", "mode": "a,b,c"}}),
+                                       encoding="utf-8")
+    with open(folder / "log.jsonl", "w", encoding="utf-8") as log:
+        for trial in range(count):
+            log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"size={trial}", f"mode={'abc'[trial % 3]}"]}) + "\n")
+            log.write(json.dumps({"kind": "outcome", "trial": trial, "state": "ended", "value": trial / 1000, "seconds": 1}) + "\n")
+
+
+class ManyTrials(browser.Studio, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        write_sweep(cls.root / "many", COUNT)
+
+    def setUp(self):
+        self.browser.show(self.server, "/experiments", "tbody a")
+        self.page.click("tbody a")
+        self.page.wait_for_selector("table.trials tbody tr")
+
+    def shown(self):
+        return [int(text.split()[0]) for text in self.page.locator("table.trials tbody td:nth-of-type(2)").all_inner_texts()]
+
+    def wait_for_page(self, text):
+        self.page.wait_for_selector(f".pages >> nth=0 >> text='{text}'")
+
+    def limit(self, name):
+        found = self.page.locator(f"[role=slider][aria-label='{name}']")
+        found.focus()
+        return found
+
+    def test_a_long_table_has_pages(self):
+        self.wait_for_page(f"1 to 100 of {COUNT}")
+        self.assertEqual(self.shown(), list(range(COUNT - 1, COUNT - 101, -1)), "the best first")
+        self.assertEqual(self.page.locator("table.trials tbody td:nth-of-type(4)").first.inner_text(), "0.2490")
+        following = self.page.locator(".pages").first.locator("button:text-is('Next')")
+        following.focus()
+        for text in (f"101 to 200 of {COUNT}", f"201 to {COUNT} of {COUNT}", f"201 to {COUNT} of {COUNT}"):
+            self.page.keyboard.press("Enter")
+            self.wait_for_page(text)
+        self.assertEqual(self.shown(), list(range(49, -1, -1)))
+        self.assertEqual(following.get_attribute("aria-disabled"), "true")
+        self.assertEqual(self.page.evaluate("document.activeElement.textContent"), "Next", "the focus stays")
+        self.assertEqual(self.browser.axe_findings(), [])
+        # Another order begins at its first page, and a filter too.
+        self.page.click("th button:has-text('Trial')")
+        self.wait_for_page(f"1 to 100 of {COUNT}")
+        self.assertEqual(self.shown(), list(range(100)))
+        self.page.locator(".pages").last.locator("button:text-is('Next')").click()
+        self.wait_for_page(f"101 to 200 of {COUNT}")
+        self.page.fill("input[aria-label='Filter trials']", "size<120")
+        self.wait_for_page("1 to 100 of 120")
+        self.page.fill("input[aria-label='Filter trials']", "size<7")
+        self.page.wait_for_selector(".pages", state="detached")
+        self.assertEqual(self.shown(), list(range(7)))
+
+    def test_the_keyboard_chooses_parts_of_axes(self):
+        upper = self.limit("Upper limit of mode")
+        self.assertEqual(upper.get_attribute("aria-valuetext"), "c")
+        self.page.keyboard.press("ArrowDown")
+        self.page.wait_for_selector("[role=status]:text-is('167 of 250 lines')")
+        self.assertEqual(upper.get_attribute("aria-valuetext"), "b")
+        lower = self.limit("Lower limit of mode")
+        for _ in range(5):  # it does not cross the other one
+            self.page.keyboard.press("ArrowUp")
+        self.assertEqual(lower.get_attribute("aria-valuenow"), upper.get_attribute("aria-valuenow"))
+        self.page.keyboard.press("ArrowDown")
+        self.page.wait_for_selector("[role=status]:text-is('83 of 250 lines')")
+        self.assertTrue(all(trial % 3 == 1 for trial in self.shown()))
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.limit("Upper limit of size")
+        self.page.keyboard.press("PageDown")
+        self.page.keyboard.press("Escape")
+        self.page.wait_for_selector("[role=status]:text-is('83 of 250 lines')")
+        self.limit("Lower limit of mode")
+        self.page.keyboard.press("Escape")
+        self.page.wait_for_selector("button:text-is('Show all lines')", state="detached")
+        self.wait_for_page(f"1 to 100 of {COUNT}")
+
+    def test_at_most_twenty_trials_can_be_picked(self):
+        for trial in range(COUNT - 1, COUNT - 21, -1):
+            self.page.check(f"input[aria-label='Pick trial {trial}']")
+        other = self.page.locator(f"input[aria-label='Pick trial {COUNT - 21}']")
+        self.assertTrue(other.is_disabled())
+        self.assertEqual(other.get_attribute("title"), "At most 20 trials can be picked")
+        self.page.uncheck(f"input[aria-label='Pick trial {COUNT - 1}']")
+        self.assertTrue(other.is_enabled())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
