@@ -16,7 +16,7 @@ constexpr std::array<char, 3> kSeparators{',', ';', '\t'};
 std::optional<char> separator_in(std::string_view line) {
   std::array<int64_t, kSeparators.size()> counts{};
   bool is_quoted = false, may_begin_quote = true;
-  for (const char each : line) {
+  for (const char each : without_blanks(line)) {
     const auto at = std::ranges::find(kSeparators, each);
     if (each == '"' && (is_quoted || may_begin_quote)) {
       is_quoted = !is_quoted;
@@ -29,9 +29,25 @@ std::optional<char> separator_in(std::string_view line) {
     }
   }
   const auto most = std::ranges::max_element(counts);
-  if (*most > 0) return kSeparators[static_cast<size_t>(most - counts.begin())];
-  CellReader words(without_blanks(line), ' ');
-  return is_image_name(words.next()) && !words.at_end() ? std::optional(' ') : std::nullopt;
+  return *most > 0 ? std::optional(kSeparators[static_cast<size_t>(most - counts.begin())]) : std::nullopt;
+}
+
+// The two words of a line; empty if it has another number of them.
+std::array<std::string, 2> two_words(std::string_view line) {
+  std::array<std::string, 2> words;
+  size_t count = 0;
+  for (CellReader reader(line, ' '); !reader.at_end();) {
+    const std::string_view word = reader.next();
+    if (word.empty()) continue;
+    if (count == words.size()) return {};
+    words[count++] = word;
+  }
+  return count == words.size() ? words : std::array<std::string, 2>{};
+}
+
+// As lists for Caffe have it: "a/1.png 3".
+bool is_image_and_class(const std::array<std::string, 2>& words) {
+  return is_image_name(words[0]) && !is_image_name(words[1]);
 }
 
 }  // namespace
@@ -40,40 +56,55 @@ std::string_view CellReader::next() {
   const std::string_view line = *rest_;
   size_t at = 0;
   while (at < line.size() && line[at] != separator_ && kBlanks.find(line[at]) != std::string_view::npos) ++at;
-  if (at == line.size() || line[at] != '"') {
-    const size_t end = line.find(separator_);
-    rest_ = end == std::string_view::npos ? std::nullopt : std::optional(line.substr(end + 1));
-    return without_blanks(line.substr(0, end));
+  const bool is_quoted = at < line.size() && line[at] == '"';
+  if (is_quoted) {
+    at = read_quoted(line, at + 1);
+    has_open_quote_ = at == std::string_view::npos;
+    if (has_open_quote_) {
+      rest_.reset();
+      return without_blanks(unquoted_);
+    }
   }
-  unquoted_.clear();
-  bool is_quoted = false;
-  for (; at < line.size() && (is_quoted || line[at] != separator_); ++at) {
-    const bool is_mark = line[at] == '"' && (is_quoted || without_blanks(unquoted_).empty());
-    const bool is_doubled = is_mark && is_quoted && at + 1 < line.size() && line[at + 1] == '"';
-    if (!is_mark || is_doubled) unquoted_ += line[at];
-    if (is_doubled) ++at;
-    if (is_mark && !is_doubled) is_quoted = !is_quoted;
-  }
-  has_open_quote_ = is_quoted;
-  rest_ = at < line.size() ? std::optional(line.substr(at + 1)) : std::nullopt;
-  return without_blanks(unquoted_);
+  const size_t end = std::min(line.find(separator_, at), line.size());
+  rest_ = end == line.size() ? std::nullopt : std::optional(line.substr(end + 1));
+  const bool is_complete = is_quoted && without_blanks(line.substr(at, end - at)).empty();
+  return without_blanks(is_complete ? std::string_view(unquoted_) : line.substr(0, end));
 }
 
-std::vector<std::string> cells_of(std::string_view line, char separator) {
+size_t CellReader::read_quoted(std::string_view line, size_t at) {
+  unquoted_.clear();
+  while (true) {
+    const size_t quote = line.find('"', at);
+    unquoted_ += line.substr(at, quote - at);
+    if (quote == std::string_view::npos) return quote;
+    if (quote + 1 == line.size() || line[quote + 1] != '"') return quote + 1;
+    unquoted_ += '"';
+    at = quote + 2;
+  }
+}
+
+std::vector<std::string> cells_of(std::string_view line, char separator, bool* has_open_quote) {
   std::vector<std::string> cells;
-  for (CellReader reader(line, separator); !reader.at_end();) cells.emplace_back(reader.next());
+  CellReader reader(line, separator);
+  while (!reader.at_end()) cells.emplace_back(reader.next());
+  if (has_open_quote != nullptr) *has_open_quote = reader.has_open_quote();
   if (separator == ' ') std::erase(cells, "");
   return cells;
 }
 
 char separator_of(std::string_view text) {
-  constexpr int kLines = 2;
-  int seen = 0;
   TextPlace place;
-  for (std::string_view line; seen < kLines && next_line(text, line, place);) {
+  std::array<std::string, 2> names;  // of a first line of two words
+  for (std::string_view line; next_line(text, line, place);) {
     if (without_blanks(line).empty()) continue;
-    if (const auto separator = separator_in(line)) return *separator;
-    ++seen;
+    if (names[0].empty()) {
+      if (const auto separator = separator_in(line)) return *separator;
+      names = two_words(line);
+      if (is_image_and_class(names)) return ' ';
+      if (names[0].empty()) return ',';
+    } else {
+      return !separator_in(line) && is_image_and_class(two_words(line)) ? ' ' : ',';
+    }
   }
   return ',';
 }

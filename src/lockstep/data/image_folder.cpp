@@ -185,7 +185,7 @@ std::string file_of_sequences(const std::vector<BadSample>& strays) {
   std::string first;
   for (const BadSample& stray : strays) {
     if (!is_ts_name(stray.source)) continue;
-    if (lower(name_in(stray.source)).find("train") != std::string::npos) return stray.source;
+    if (lower(stray.source).ends_with("_train.ts")) return stray.source;
     if (first.empty()) first = stray.source;
   }
   return first;

@@ -146,8 +146,11 @@ class TableReader {
     Cells names;
     for (std::string_view line; next_line(rest_, line, place_);) {
       if (without_blanks(line).empty()) continue;
-      Cells cells = cells_of(line, separator_);
-      check_count(line, cells);
+      bool has_open_quote = false;
+      Cells cells = cells_of(line, separator_, &has_open_quote);
+      if (has_open_quote)
+        refuse(place_, kOpenQuote, "write a value without ends of lines, and each quote within quotes twice");
+      check_count(cells);
       if (image_) {
         lines.push_back(line_of(std::move(cells)));
       } else if (const auto image = column_of_image(cells, names)) {
@@ -168,11 +171,14 @@ class TableReader {
     return ids_->is_after_names && names.empty() ? std::nullopt : std::optional(ids_->column);
   }
 
-  void check_count(std::string_view line, const Cells& cells) {
+  // Programs that write tabs differ in whether they write those of empty values at the end of a line.
+  void check_count(Cells& cells) {
+    const bool may_end_earlier = separator_ == '\t';
+    while (may_end_earlier && cells.size() > std::max(columns_, size_t{1}) && cells.back().empty())
+      cells.pop_back();
     if (columns_ == 0) columns_ = cells.size();
+    if (may_end_earlier && cells.size() < columns_) cells.resize(columns_);
     if (cells.size() == columns_) return;
-    if (std::ranges::count(line, '"') % 2 != 0)
-      refuse(place_, kOpenQuote, "write a value without ends of lines, and each quote within quotes twice");
     refuse(place_,
            "the line has " + counted(std::ssize(cells), "value") + ", but earlier lines have " +
                std::to_string(columns_),
@@ -276,21 +282,35 @@ Found find_images(const std::string& table, const std::vector<TableLine>& lines,
   return found;
 }
 
-/// Throws as TableReader and find_images do.
-Found read_table(const std::string& table, const std::string& text, const Files& folder, bool unlabelled) {
-  std::optional<ImagesByName> images;
-  std::optional<IdColumn> ids;
-  if (may_have_ids(text)) {
-    images.emplace(folder, Endings::left_out);
-    ids = id_column(text, [&](std::string_view cell) { return images->has(cell); });
+/// The images of a folder, for its tables.
+class ImagesOfTables {
+ public:
+  explicit ImagesOfTables(const Files& folder) : folder_(folder) {}
+
+  /// Throws as TableReader and find_images do.
+  Found named_by(const std::string& table, const std::string& text, bool unlabelled) {
+    std::optional<IdColumn> ids;
+    if (may_have_ids(text)) {
+      const ImagesByName& images = by_name(Endings::left_out, without_endings_);
+      ids = id_column(text, [&](std::string_view cell) { return images.has(cell); });
+    }
+    const std::vector<TableLine> lines = TableReader(text, table, ids, unlabelled).read();
+    if (lines.empty())
+      refuse({table}, "the table has no images",
+             "write a line for each image, with its file name and its class");
+    return find_images(table, lines, folder_,
+                       ids ? *without_endings_ : by_name(Endings::written, with_endings_));
   }
-  if (!ids) images.emplace(folder, Endings::written);
-  const std::vector<TableLine> lines = TableReader(text, table, ids, unlabelled).read();
-  if (lines.empty())
-    refuse({table}, "the table has no images",
-           "write a line for each image, with its file name and its class");
-  return find_images(table, lines, folder, *images);
-}
+
+ private:
+  const ImagesByName& by_name(Endings endings, std::optional<ImagesByName>& made) {
+    if (!made) made.emplace(folder_, endings);
+    return *made;
+  }
+
+  const Files& folder_;
+  std::optional<ImagesByName> without_endings_, with_endings_;
+};
 
 std::string head_of(const Files& files) {
   std::string head(kHeadBytes, '\0');
@@ -324,7 +344,7 @@ Source open_image_table(Files files, const SourceOptions& options) {
   const std::string& table = files.root();
   const std::string text = text_of(files.read(files.path(files.names().front()), kMostTableBytes));
   Files& folder = files.folder_of_file();
-  Found found = read_table(table, text, folder, options.unlabelled);
+  Found found = ImagesOfTables(folder).named_by(table, text, options.unlabelled);
   if (options.on_bad_sample == OnBadSample::fail && !found.missing.empty())
     refuse_files(table, found.missing,
                  found.missing.size() == 1 ? "the name of 1 image that cannot be found"
@@ -340,15 +360,33 @@ Source open_image_table(Files files, const SourceOptions& options) {
           std::move(found.missing)};
 }
 
+// So that a folder with a text beside each image costs no minutes, and a hint no memory.
+constexpr size_t kMostTablesTried = 20;
+constexpr int64_t kMostBytesTried = 16 << 20;
+
+// A list of the classes' names has as many lines as classes.
+bool has_classes_of_images(const Found& found, int64_t images) {
+  const auto named = std::ssize(found.images.entries), classes = std::ssize(found.images.classes);
+  return classes > 1 && named > classes && 4 * named > images;
+}
+
 std::string table_of_classes(const Files& folder) {
+  std::vector<std::string> tables = folder.at_root(is_table_name);
+  std::ranges::stable_partition(tables,
+                                [](const std::string& name) { return !lower(name).ends_with(".txt"); });
+  tables.resize(std::min(tables.size(), kMostTablesTried));
+  const auto images = std::ranges::count_if(
+      folder.names(), [&](const Files::Name& name) { return is_image_name(folder.path(name)); });
+  ImagesOfTables images_of_tables(folder);
   std::string best;
   size_t most = 0;
-  for (const std::string& name : folder.at_root(is_table_name)) {
+  for (const std::string& name : tables) {
     const std::string table = folder.shown(name);
     try {
-      const std::string text = text_of(folder.read(name, kMostTableBytes));
-      const Found found = read_table(table, text, folder, /*unlabelled=*/false);
-      if (found.images.classes.size() < 2 || found.images.entries.size() <= most) continue;
+      if (!folder.is_file(name)) continue;
+      const std::string text = text_of(folder.read(name, kMostBytesTried));
+      const Found found = images_of_tables.named_by(table, text, /*unlabelled=*/false);
+      if (found.images.entries.size() <= most || !has_classes_of_images(found, images)) continue;
       most = found.images.entries.size();
       best = table;
     } catch (const Error&) {  // it is another kind of table

@@ -12,6 +12,7 @@ namespace {
 
 using lockstep::test::TemporaryFolder;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -142,11 +143,18 @@ TEST_F(ImageTable, MayHaveTabsOrBlanksBetweenItsValues) {
   EXPECT_THAT(listed(open_source(folder_.write("x.TXT", "id\tlabel\n2\tdog\n3\tcat\n")).dataset), expected);
   EXPECT_THAT(read("note\tfile\tlabel\n\t2.png\tdog\nx\t3.png\tcat\n"), expected) << "an empty value";
   EXPECT_THAT(read("file\tlabel\tnote\n2.png\tdog\t\n3.png\tcat\t\n"), expected) << "at the end";
+  EXPECT_THAT(read("file\tlabel\n2.png\tdog\t\n3.png\tcat\n"), expected) << "in some lines only";
+  EXPECT_THAT(read("file\tbreed\t\n2.png\tdog\n3.png\tcat\t\n"), expected) << "without a name";
+  EXPECT_THAT(read("file,label\t\t\n2.png,dog\n3.png,cat\n"), expected)
+      << "tabs at the end are no separators";
   EXPECT_THAT(read("a/2.png dog\nb/3.png  cat \n"), expected) << "as in lists for Caffe";
   EXPECT_THAT(read("file label\na/2.png dog\nb/3.png cat\n"), expected);
-  folder_.write("a/my photo.png", test::bytes_of(test::kGrey8));
-  EXPECT_THAT(read("file\nmy photo.png\n", {.classes = {"cat"}, .unlabelled = true}),
-              ElementsAre("a/my photo.png=-"));
+  for (const char* name : {"my photo.png", "7.png (1).png", "b;c.png"}) {
+    folder_.write(std::string("a/") + name, test::bytes_of(test::kGrey8));
+    for (const char* first : {"file\n", "2.png\n"})
+      EXPECT_THAT(read(std::string(first) + name + "\n", {.classes = {"cat"}, .unlabelled = true}),
+                  Contains(std::string("a/") + name + "=-"));
+  }
 }
 
 TEST_F(ImageTable, MayHaveSeparatorsInQuotes) {
@@ -155,7 +163,8 @@ TEST_F(ImageTable, MayHaveSeparatorsInQuotes) {
   EXPECT_THAT(read("2.png,\"a;b;\"\"c;d\"\"\"\n3.png,cat\n"),
               ElementsAre("a/2.png=a;b;\"c;d\"", "b/3.png=cat"));
   EXPECT_THAT(failure("file,label\n2.png,\"dog\nbig\"\n3.png,cat\n"),
-              HasSubstr("line 3: the line has a quote (\") without a second one"));
+              HasSubstr("line 2: the line has a quote (\") without a second one"));
+  EXPECT_THAT(failure("2.png,dog\n3.png,\"cat\n"), HasSubstr("line 2: the line has a quote"));
 }
 
 // As old programs for Macs write it.
@@ -164,16 +173,21 @@ TEST_F(ImageTable, MayHaveLinesThatEndInCarriageReturns) {
   EXPECT_THAT(read("file,label\r2.png,dog\r3.png,cat\r"), expected);
   EXPECT_THAT(read("file,label\r\r\n2.png,dog\r\n\r3.png,cat"), expected);
   EXPECT_THAT(failure("file,label\r\r2.png,dog\r9.png,cat\r"), HasSubstr("line 4 names it"));
+  EXPECT_THAT(failure(std::string("2.png,dog\n\0\0\0\n3.png,cat\n", 24)), HasSubstr("line 2"))
+      << "zeros of a damaged file are no blank line";
 }
 
 TEST_F(ImageTable, OfItsFolderIsNamedInHints) {
   const std::filesystem::path& root = folder_.path();
-  for (const char* name : {"k/train/7.png", "k/train/8.png", "k/test/9.png", "l/train_images/7.png",
-                           "l/train_images/8.png", "l/test_images/9.png", "m/images/7.png", "m/images/8.png"})
+  for (const char* name : {"k/train/6.png", "k/train/7.png", "k/train/8.png", "k/test/9.png",
+                           "l/train_images/6.png", "l/train_images/7.png", "l/train_images/8.png",
+                           "l/test_images/9.png", "m/images/6.png", "m/images/7.png", "m/images/8.png"})
     folder_.write(name, test::bytes_of(test::kGrey8));
   for (const char* name : {"k/", "l/", "m/"}) {
     folder_.write(name + std::string("a.csv"), "x,y\n1,2\n");
-    folder_.write(name + std::string("labels.csv"), "id,breed\n7,dog\n8,cat\n");
+    folder_.write(name + std::string("labels.csv"), "id,breed\n7,dog\n8,cat\n6,dog\n");
+    folder_.write(name + std::string("classes.txt"), "6\tcat\n7\tdog\n8\tcow\n9\tpig\n");
+    folder_.write(name + std::string("README.txt"), "Pictures of 6 dogs\n7 8 9\n");
     folder_.write(name + std::string("sample_submission.csv"), "id,cat,dog\n9,0.5,0.5\n");
     const std::string hint =
         "name the table with the classes: " + (root / name / "labels.csv").string() + "; or ";
@@ -181,7 +195,7 @@ TEST_F(ImageTable, OfItsFolderIsNamedInHints) {
     EXPECT_THAT(
         is_l ? open_source(root / "l").warning : test::open_failure(root / (name[0] == 'k' ? "k" : "m")),
         HasSubstr(hint));
-    EXPECT_EQ(open_source(root / name / "labels.csv").dataset.size(), 2) << "the hint works";
+    EXPECT_EQ(open_source(root / name / "labels.csv").dataset.size(), 3) << "the hint works";
   }
   std::filesystem::remove(root / "m/labels.csv");
   EXPECT_THAT(test::open_failure(root / "m"), HasSubstr("hint: name the folder that contains one folder"));

@@ -56,13 +56,9 @@ std::string as_utf8(std::string text) {
   return converted;
 }
 
-// Several "\r" before a "\n" are one end of a line.
+// Old programs for Macs end all lines by "\r" alone.
 void end_lines(std::string& text) {
-  for (size_t at = text.find('\r'); at != std::string::npos; at = text.find('\r', at)) {
-    const size_t end = std::min(text.find_first_not_of('\r', at), text.size());
-    if (end == text.size() || text[end] != '\n') text.replace(at, end - at, end - at, '\n');
-    at = end;
-  }
+  if (text.find('\n') == std::string::npos) std::ranges::replace(text, '\r', '\n');
 }
 
 }  // namespace

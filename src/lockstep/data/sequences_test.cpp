@@ -221,6 +221,8 @@ TEST(CsvFolder, HintsSuitTheValue) {
   };
   EXPECT_THAT(said("1;2\n"), HasSubstr("hint: separate the values of a line by commas"));
   EXPECT_THAT(said("time,x\n2020-01-01 00:00,1\n"), HasSubstr("remove columns of times or names"));
+  EXPECT_THAT(said("\"1\"5,2\n"), HasSubstr("\"\"1\"5\" is not a finite number"));
+  EXPECT_THAT(said(std::string("1,2\n\0\0\n", 7)), HasSubstr("line 2")) << "zeros of a damaged file";
   EXPECT_THAT(said("\"1,2\n"), HasSubstr("line 1: the line has a quote (\") without a second one"));
 }
 

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lockstep/base/blanks.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
@@ -57,9 +56,10 @@ bool is_hash(std::string_view line) {
          std::all_of(line.begin(), line.end(), [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-// Other programs may leave the line with the hash out, and fill the block with other blanks.
+// Other programs may leave the line with the hash out, and fill the block with any of these.
 std::optional<Status> parse_block(std::string_view block) {
-  std::string_view json = without_last_blanks(block);
+  constexpr std::string_view kFillings(" \t\r\n\0", 5);
+  std::string_view json = block.substr(0, block.find_last_not_of(kFillings) + 1);
   const size_t last_line = json.rfind('\n');
   if (last_line != std::string_view::npos && is_hash(json.substr(last_line + 1))) {
     const std::string_view hash = json.substr(last_line + 1);

@@ -9,7 +9,8 @@
 namespace lockstep::data {
 
 /// Gives the cells of a line one after the other, without blanks and quotes around them. A quote in a quoted
-/// cell is doubled (RFC 4180), and one within another cell is a character.
+/// cell is doubled (RFC 4180). In another cell, also one that goes on after its second quote, quotes are
+/// characters.
 class CellReader {
  public:
   CellReader(std::string_view line, char separator) : rest_(line), separator_(separator) {}
@@ -21,18 +22,22 @@ class CellReader {
   bool has_open_quote() const { return has_open_quote_; }
 
  private:
+  // From behind the first quote; the place behind the second one, or npos: there is none.
+  size_t read_quoted(std::string_view line, size_t at);
+
   std::optional<std::string_view> rest_;
   const char separator_;
   bool has_open_quote_ = false;
   std::string unquoted_;
 };
 
-/// All cells of a line. Several blanks are one separator.
-std::vector<std::string> cells_of(std::string_view line, char separator);
+/// All cells of a line. Several blanks are one separator. has_open_quote: whether the last cell has no
+/// closing quote; null: not asked.
+std::vector<std::string> cells_of(std::string_view line, char separator, bool* has_open_quote = nullptr);
 
 /// What separates the cells of a table: of comma, semicolon and tab the one that its first line has most
-/// often outside quotes, or the second line if the first one has none of them. A blank, if such a line has
-/// none of them either and begins with the name of an image and a blank, as lists for Caffe do.
+/// often outside quotes. A blank in lists for Caffe: its first line, or its second one after two names, is an
+/// image's name and one more word. A comma, if nothing does.
 char separator_of(std::string_view text);
 
 }  // namespace lockstep::data

@@ -117,6 +117,11 @@ bool Files::has_folder(std::string_view path) const {
   return name != nullptr && name->kind == io::Listed::Kind::folder;
 }
 
+bool Files::is_file(std::string_view path) const {
+  const Name* name = look_for(path);
+  return name != nullptr && name->kind == io::Listed::Kind::file;
+}
+
 std::string Files::described(const char* kind) const {
   return store_->kind() == "folder" ? kind : std::string(kind) + ", " + store_->kind();
 }

@@ -70,6 +70,8 @@ class Files {
     return look_for(path) != nullptr || (one_file_ && store_->size_of(path).has_value());
   }
   bool has_folder(std::string_view path) const;
+  /// Whether the folder directly contains a file of such a name, and not a pipe or a device.
+  bool is_file(std::string_view path) const;
   /// Size of a file directly in the folder. Throws not_found; io if it is not a file.
   int64_t bytes_of(std::string_view path) const;
   /// The content of a file directly in the folder. Throws as ByteStore::read.

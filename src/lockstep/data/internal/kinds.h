@@ -39,8 +39,8 @@ bool fits_ts(const Files& files);
 Source open_ts(Files files, const SourceOptions& options);
 bool fits_image_table(const Files& files);
 Source open_image_table(Files files, const SourceOptions& options);
-/// The table in a folder that open_image_table takes: of several, the one with the classes of most images;
-/// the first by name, if equal. Empty: there is none. Reads all tables; what cannot be read is none.
+/// The table in a folder that has the classes of most of its images, and of more images than classes. Empty:
+/// there is none. Reads at most 20 tables of at most 16 MiB, texts (.txt) last; what cannot be read is none.
 std::string table_of_classes(const Files& folder);
 bool fits_csv(const Files& files);
 Source open_csv(Files files, const SourceOptions& options);

@@ -37,7 +37,7 @@ std::string hint_for_strays(const std::vector<BadSample>& strays, ImagesOfClasse
 }  // namespace
 
 std::string hint_for_names() {
-  return "convert images of other formats to PNG; names of images end in " + image_endings();
+  return "names of images end in " + image_endings() + "; convert images of other formats to PNG";
 }
 
 void refuse_files(const std::string& root, const std::vector<BadSample>& strays, const std::string& what,
