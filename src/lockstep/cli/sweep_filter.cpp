@@ -100,10 +100,11 @@ std::string cell_of(const Row& row, const std::string& column) {
 
 }  // namespace
 
-void check_sweep_column(const sweep::Table& table, const std::string& column) {
+std::string sweep_column(const sweep::Table& table, const std::string& name) {
   const std::vector<std::string> names = columns_of(table);
-  if (std::ranges::find(names, column) != names.end()) return;
-  throw Error(ErrorCode::invalid_option, "the sweep has no column " + quote(column),
+  if (std::ranges::find(names, name) != names.end()) return name;
+  if (name == table.spec.metric()) return "result";
+  throw Error(ErrorCode::invalid_option, "the sweep has no column " + quote(name),
               "its columns are " + join(names, ", "));
 }
 
@@ -125,7 +126,7 @@ SweepFilter::Condition SweepFilter::read_condition(const sweep::Table& table, co
   }
   Condition condition{
       .column = word.substr(0, sign), .sign = word.substr(sign, length), .text = word.substr(sign + length)};
-  check_sweep_column(table, condition.column);
+  condition.column = sweep_column(table, condition.column);
   if (!condition.sign.ends_with('=') || condition.sign == "<=" || condition.sign == ">=") {
     if (!parse_number<double>(condition.text))
       throw Error(ErrorCode::invalid_option, quote(word) + " compares with no number", "result>0.9");

@@ -9,8 +9,9 @@
 
 namespace lockstep::cli {
 
-/// Throws invalid_option if the table cannot be sorted or filtered by a column of this name.
-void check_sweep_column(const sweep::Table& table, const std::string& column);
+/// The column by which the table is sorted or filtered: "result" also for the name of the metric, which heads
+/// that column. Throws invalid_option if there is none of this name.
+std::string sweep_column(const sweep::Table& table, const std::string& name);
 
 /// Words that must all fit: a text that is in the row, COLUMN=TEXT, or COLUMN and <, >, <=, >= with a number;
 /// COLUMN!=TEXT fits the other rows. Quotes hold the words of a text together. A value.

@@ -56,7 +56,7 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
   SweepRows choice = asked;
   const bool is_reversed = choice.sort.starts_with("-");
   if (is_reversed) choice.sort.erase(0, 1);
-  check_sweep_column(table, choice.sort);
+  choice.sort = sweep_column(table, choice.sort);
   const SweepFilter filter(table, choice.filter);
   std::vector<const Row*> rows;
   for (const Row& row : table.rows) {
