@@ -80,8 +80,8 @@ void write_aside(const std::filesystem::path& asked,
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return write(asked);
   const std::filesystem::path path = behind_links(asked);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  // Otherwise the error would name the neighbour.
-  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+  // Otherwise the error would name the neighbour. With a slash at its end the name cannot be that of a file.
+  if (::faccessat(AT_FDCWD, (folder / "").c_str(), W_OK | X_OK, AT_EACCESS) != 0)
     throw errno_error(errno, "create", path.string());
   std::filesystem::path neighbour = path;
   neighbour += ".part";
