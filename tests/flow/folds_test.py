@@ -43,6 +43,7 @@ class Folds(runs.TestFolders, unittest.TestCase):
         listed = runs.run("runs", self.whole)
         for part in parts(self.whole):
             self.assertIn(part.name, listed)
+        self.assertIn("name one of its runs: ", runs.run("report", self.whole, status=1))
 
     def test_every_sample_is_held_out_once(self):
         held_out = [int(re.match("[0-9,]+", runs.plan_line(part, "held out"))[0].replace(",", ""))

@@ -277,7 +277,7 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
     def test_what_a_job_cannot_be_is_refused(self):
         self.assertIn("whose bytes are not UTF-8",
                       self.jobs.run("batch", "--", "cat", "lat\udce9.txt", status=2, errors="replace"))
-        self.assertIn("the first word of the command is empty", self.jobs.run("batch", "--", "", status=2))
+        self.assertIn("the COMMAND of lockstep batch is empty", self.jobs.run("batch", "--", "", status=2))
         self.assertIn("'-', '_' and '.'", self.jobs.run("batch", "--name", "../../x", "--", "true", status=2))
         self.assertIn("the number of a job", self.jobs.run("batch", "--name", "3", "--", "true", status=2))
         self.assertEqual(self.jobs.list(), {})

@@ -270,9 +270,9 @@ def check_refusals(lockstep, folder):
                         'AveragePool "pool": its padding is not equal on both sides'),
         "shared": (shared_model(300), "too many layers share the same tensors"),
         "open": (small_model(head("x"), [WEIGHT], inputs=("n", 3, "h", "w")), "--image-size HxW"),
-        "truncated": (good[:len(good) // 2], '"bad.onnx" is not a complete ONNX file: '),
-        "text": (b"not a model at all", '"bad.onnx" is not a complete ONNX file: '),
-        "empty": (b"", '"bad.onnx" is not a complete ONNX file: it is empty'),
+        "truncated": (good[:len(good) // 2], '/models/bad.onnx" is not a complete ONNX file: '),
+        "text": (b"not a model at all", '/models/bad.onnx" is not a complete ONNX file: '),
+        "empty": (b"", '/models/bad.onnx" is not a complete ONNX file: it is empty'),
         "parts": (field(7, b"\x0a\x00" * 2_000_001), "more than 2,000,000 parts"),
     }
     path, wrong = folder / "models/bad.onnx", []

@@ -79,6 +79,10 @@ void write_aside(const std::filesystem::path& asked,
   if (std::filesystem::is_directory(status)) throw errno_error(EISDIR, "write", asked.string());
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) return write(asked);
   const std::filesystem::path path = behind_links(asked);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  // Otherwise the error would name the neighbour. With a slash at its end the name cannot be that of a file.
+  if (::faccessat(AT_FDCWD, (folder / "").c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    throw errno_error(errno, "create", path.string());
   std::filesystem::path neighbour = path;
   neighbour += ".part";
   try {
@@ -88,7 +92,7 @@ void write_aside(const std::filesystem::path& asked,
     ::unlink(neighbour.c_str());
     throw;
   }
-  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
+  sync_folder(folder);
 }
 
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {

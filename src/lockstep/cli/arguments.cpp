@@ -97,24 +97,49 @@ std::string name_without_quotes(const std::vector<std::string>& words) {
   return "";
 }
 
+// "RUN" of "[RUN...]".
+std::string placeholder(std::string word) {
+  std::erase_if(word, [](char c) { return c == '[' || c == ']'; });
+  return word.ends_with("...") ? word.substr(0, word.size() - 3) : word;
+}
+
+// The name of a cloud, no placeholder.
+bool is_literal(const std::string& word) { return word.front() >= 'a' && word.front() <= 'z'; }
+
+// An empty word is mostly a variable of a shell that is not set. Notes and values may be empty.
+void check_not_empty(const Verb& verb, const std::vector<std::string>& wanted,
+                     const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size() && !wanted.empty(); ++i) {
+    const std::string& name = wanted[std::min(i, wanted.size() - 1)];
+    if (!words[i].empty() || is_literal(name) || name.starts_with("TEXT") || name.starts_with("VALUE"))
+      continue;
+    throw Error(ErrorCode::invalid_option,
+                "the " + placeholder(name) + " of lockstep " + verb.name + " is empty",
+                "a variable of the shell may not be set; " + usage_line(verb));
+  }
+}
+
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
   const std::vector<std::string> wanted =
       verb.words.empty() ? std::vector<std::string>{} : split(verb.words, ' ');
   const bool open_end =
       !wanted.empty() && (wanted.back().ends_with("...") || wanted.back().ends_with("...]"));
   const std::string hint = usage_line(verb);
+  check_not_empty(verb, wanted, words);
   if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
-    const std::string& next = wanted[words.size()];
-    const bool is_literal =
-        next.front() >= 'a' && next.front() <= 'z';  // the name of a cloud, no placeholder
+    const std::string next = placeholder(wanted[words.size()]);
     throw Error(ErrorCode::invalid_option,
-                "lockstep " + verb.name + (is_literal ? " needs the word " : " needs a ") + next, hint);
+                "lockstep " + verb.name + (is_literal(next) ? " needs the word " : " needs a ") + next, hint);
   }
   if (words.size() > wanted.size() && !open_end) {
     const std::string name = name_without_quotes(words);
+    const std::string& extra = words[wanted.size()];
     throw Error(ErrorCode::invalid_option,
-                "lockstep " + verb.name + " does not accept the word \"" + words[wanted.size()] + "\"",
-                name.empty() ? hint : "a name with blanks needs quotes: " + shell_word(name));
+                "lockstep " + verb.name + " does not accept the word \"" + extra + "\"",
+                !name.empty()             ? "a name with blanks needs quotes: " + shell_word(name)
+                : verb.searches           ? "write the command after --, as in -- train FOLDER"
+                : extra.starts_with("--") ? "options are read before --; leave out the --"
+                                          : hint);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_reason.h"
 #include "lockstep/cli/command_options.h"
 
 namespace lockstep::cli {
@@ -17,9 +18,8 @@ std::vector<std::string> read_options_file(const std::filesystem::path& path, tr
     const Json json = parse_json(read_file(path, kMostConfigBytes), KeyTwice::refused);
     return read_json(json, options, "\"" + path.string() + "\"");
   } catch (const JsonError& error) {
-    const std::string reason =
-        error.byte > 0 ? "not valid JSON at byte " + std::to_string(error.byte) : error.what();
-    throw Error(ErrorCode::corrupt_data, "cannot read options from \"" + path.string() + "\": " + reason,
+    throw Error(ErrorCode::corrupt_data,
+                "cannot read options from \"" + path.string() + "\": " + reason_of(error),
                 "write it like {\"max-epochs\": 5, \"optimizer\": \"adam\"}");
   }
 }

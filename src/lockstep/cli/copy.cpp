@@ -54,6 +54,17 @@ void refuse_run_folder(const std::string& from, const std::string& to) {
               "name another folder, or a new folder inside it");
 }
 
+// A repeated copy would copy the copy.
+void refuse_folder_inside(const std::string& from, const std::string& to) {
+  if (io::is_address(from) || io::is_address(to) || !std::filesystem::is_directory(from)) return;
+  const std::filesystem::path inside = std::filesystem::weakly_canonical(std::filesystem::absolute(to))
+                                           .lexically_relative(std::filesystem::canonical(from));
+  if (inside == "." || inside.empty() || *inside.begin() == "..") return;
+  throw Error(ErrorCode::invalid_option,
+              quote(to) + " is inside of " + quote(from) + ", so it would be a part of what is copied",
+              "name a DESTINATION outside of it");
+}
+
 }  // namespace
 
 std::vector<FieldInfo> copy_fields() { return fields_of<CopyChoice>(); }
@@ -62,6 +73,7 @@ int run_copy(const Call& call, Console& console) {
   const auto start = std::chrono::steady_clock::now();
   launch::StopSignals signals("stopping; press Ctrl-C again to kill");
   refuse_run_folder(call.words[0], call.words[1]);
+  refuse_folder_inside(call.words[0], call.words[1]);
   const auto from = io::open_store(call.words[0]);
   const auto to = io::open_sink(call.words[1]);
   try {

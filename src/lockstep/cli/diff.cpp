@@ -12,6 +12,7 @@
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/record/difference.h"
 #include "lockstep/record/event_log.h"
+#include "lockstep/record/log_name.h"
 
 namespace lockstep::cli {
 namespace {
@@ -23,6 +24,7 @@ struct Side {
   std::vector<record::Event> events{};
   std::optional<nn::NamedTensors> weights{};
   std::string weights_name{};
+  bool has_log = false;
 };
 
 Side read_side(const std::filesystem::path& path) {
@@ -31,7 +33,9 @@ Side read_side(const std::filesystem::path& path) {
     side.weights = std::move(found->tensors);
     side.weights_name = found->name;
   }
-  if (!std::filesystem::is_regular_file(path)) side.events = record::read_events(path);
+  if (std::filesystem::is_regular_file(path)) return side;
+  side.has_log = !record::log_files(path).empty();
+  if (side.has_log || !side.weights) side.events = record::read_events(path);
   return side;
 }
 
@@ -97,6 +101,10 @@ int run_diff(const Call& call, Console& console) {
   const Side a = read_side(call.words[0]);
   const Side b = read_side(call.words[1]);
   const int width = console.table_width();
+  for (const Side* side : {&a, &b}) {
+    if (!side->has_log && std::filesystem::is_directory(side->path))
+      console.note(quote(side->path.string()) + " has no event log, so only the weights are compared\n");
+  }
   std::string steps = first_step_text(a, b);
   if (!steps.empty()) steps = sentence(steps, width);
   const bool steps_differ = record::first_difference(a.events, b.events).has_value();

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/no_network.h"
 #include "lockstep/cli/trained_model.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/state.h"
@@ -20,6 +21,7 @@ namespace lockstep::cli {
 namespace {
 
 constexpr int64_t kSeed = 0;
+constexpr int64_t kMostClasses = 1'000'000;
 
 std::string size_text(int64_t height, int64_t width) {
   return std::to_string(height) + "x" + std::to_string(width);
@@ -79,7 +81,12 @@ std::vector<std::string> classes_of(const std::string& text, int64_t otherwise) 
   int64_t count = otherwise;
   if (!text.empty()) {
     const auto number = parse_number<int64_t>(text);
-    if (!number || *number < 1) return read_classes(text);
+    if (!number) return read_classes(text);
+    if (*number < 1 || *number > kMostClasses)
+      throw Error(ErrorCode::invalid_option,
+                  "option --classes cannot be " + quote(text) + ": a number of classes is from 1 to " +
+                      with_commas(kMostClasses),
+                  "name a file with the class names, one per line, or give their number");
     count = *number;
   }
   std::vector<std::string> names;
@@ -158,14 +165,7 @@ onnx::TrainedNetwork open_exported(const Call& call, Console& console, NeedsWeig
   const bool network = nn::native_input(name).has_value() || name.ends_with(".json");
   if (!network) {
     std::error_code none;
-    if (!std::filesystem::exists(name, none)) {
-      const std::string near = did_you_mean(name, nn::builtin_network_names());
-      throw Error(
-          ErrorCode::not_found, quote(name) + " is neither a run folder nor a network",
-          (near.empty() ? "" : near + " ") +
-              "lockstep network list lists the networks, lockstep runs the runs in a folder; the name of "
-              "a network's file ends in .json");
-    }
+    if (!std::filesystem::exists(name, none)) throw no_network(name);
     if (needs == NeedsWeights::no && std::filesystem::is_directory(name))
       return trained(train::untrained_model_of_run(name));
     return trained(open_model(call, console));

@@ -50,7 +50,7 @@ int run_import(const Call& call, Console& console) {
   weights.replace_extension(".safetensors");
   classes.replace_extension(".classes.txt");
   for (const auto& path : {graph, weights, classes}) refuse_existing(path);
-  onnx::ImportOptions options{.name = file.filename().string(), .folder = file.parent_path()};
+  onnx::ImportOptions options{.name = file.string(), .folder = file.parent_path()};
   if (options.folder.empty()) options.folder = ".";
   if (settings.image_size != "auto")
     std::tie(options.height, options.width) = train::parse_size("image-size", settings.image_size);

@@ -11,6 +11,7 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/cli/no_network.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/nn/layer_times.h"
 #include "lockstep/nn/layers.h"
@@ -66,10 +67,7 @@ Shown shown_by(const Call& call) {
   const std::string& name = call.words.front();
   if (nn::native_input(name) || !std::filesystem::is_directory(name)) {
     if (!name.ends_with(".json") && nearest(name, nn::builtin_network_names()).empty())
-      throw Error(
-          ErrorCode::not_found, quote(name) + " is neither a network nor a run folder",
-          "lockstep network list lists the networks, lockstep runs the runs in a folder; the name of a "
-          "network's file ends in .json");
+      throw no_network(name);
     const nn::Network network = nn::find_network(name);
     return {.network = network,
             .input = input_of(choice, own_input(network, name)),

@@ -4,6 +4,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/record/run_folder.h"
+#include "lockstep/record/summary.h"
 #include "lockstep/train/loop/checkpoint.h"
 
 namespace lockstep::cli {
@@ -24,7 +25,7 @@ std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
   if (std::filesystem::is_regular_file(path))
     return RunWeights{nn::read_weights(path).tensors, "the weights"};
   const record::RunPaths paths{path};
-  if (!std::filesystem::exists(paths.events())) {
+  if (!record::is_run_folder(path) && !std::filesystem::exists(paths.events())) {
     throw Error(ErrorCode::not_found, "\"" + path.string() + "\" is neither a run folder nor a weights file",
                 "name the folder of a run (lockstep runs lists runs), or a file of weights, safetensors or "
                 "of torch.save");

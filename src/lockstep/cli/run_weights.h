@@ -14,8 +14,8 @@ struct RunWeights {
   std::string name{};  ///< "the final weights", "the weights after step 300"
 };
 
-/// Those of a file (nn::read_weights), the final ones of a run, or those of its last checkpoint; nothing if
-/// it has none yet. Throws not_found for what is neither.
+/// Those of a file (nn::read_weights), the final ones of a run (also without its event log), or those of its
+/// last checkpoint; nothing if it has none yet. Throws not_found for what is neither.
 std::optional<RunWeights> read_run_weights(const std::filesystem::path& path);
 
 }  // namespace lockstep::cli

@@ -96,7 +96,9 @@ std::string none_text(const Asked& asked) {
   const bool filtered = !asked.choice.filter.empty();
   return printable("there are no runs in " + join(names, " and ") +
                    (filtered ? " that fit " + quote(asked.choice.filter) : "")) +
-         "\n  hint: lockstep train FOLDER makes one; lockstep runs ROOT looks in another folder\n";
+         (filtered
+              ? "\n  hint: without --filter, lockstep runs lists all of them\n"
+              : "\n  hint: lockstep train FOLDER makes one; lockstep runs ROOT looks in another folder\n");
 }
 
 std::string as_text(const ShownRuns& shown, const Asked& asked, int width) {

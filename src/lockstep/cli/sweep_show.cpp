@@ -32,7 +32,8 @@ struct SweepRowsChoice {
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Rows");
     field("sort", self.sort,
-          "column to sort by: result (the best first), steps or time (the most first), note (trials with a "
+          "column to sort by: result, or the name of the metric (the best first), steps or time (the most "
+          "first), note (trials with a "
           "note first), trial, state or a parameter (the least first); --sort=-COLUMN reverses the order");
     field("filter", self.filter,
           "show only trials that contain this text, or with COLUMN=TEXT, COLUMN!=TEXT, or a number after "

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/json.h"
+#include "lockstep/base/json_reason.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cloud {
@@ -55,8 +55,8 @@ ForecastFile read_forecast(const std::filesystem::path& file) {
   Json json;
   try {
     json = parse_json(read_file(file, kMostForecastBytes));
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::corrupt_data, name + " is damaged: " + error.what(), hint);
+  } catch (const JsonError& error) {
+    throw Error(ErrorCode::corrupt_data, name + " is damaged: " + reason_of(error), hint);
   }
   const auto forecast = json.is_object() ? json.find("forecast") : json.end();
   if (!json.is_object() || forecast == json.end() || !forecast->is_object() || !forecast->contains("rows") ||

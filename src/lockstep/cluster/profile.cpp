@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/json_reason.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
 #include "lockstep/cluster/scheduler.h"
@@ -266,10 +267,7 @@ Profile read_profile(const fs::path& file) {
     read_json(json, profile, where);
     with_context([&] { return "while reading " + where; }, [&] { check_profile(profile); });
   } catch (const JsonError& error) {
-    throw Error(ErrorCode::corrupt_data,
-                "cannot read the profile " + where + ": " +
-                    (error.byte > 0 ? "not valid JSON at byte " + std::to_string(error.byte) : error.what()),
-                kHint);
+    throw Error(ErrorCode::corrupt_data, "cannot read the profile " + where + ": " + reason_of(error), kHint);
   }
   return profile;
 }

@@ -185,7 +185,7 @@ Imported import_other(const proto::Model& model, const ImportOptions& options) {
 
 Imported import_onnx(std::string_view bytes, const ImportOptions& options) {
   const proto::Model model = read_model(bytes, options.name);
-  return with_context([&] { return "in ONNX file " + name_text(options.name); },
+  return with_context([&] { return "in ONNX file " + quote(options.name); },
                       [&] {
                         TensorReader tensors(options.folder);
                         std::optional<Imported> own = restore_own(model, tensors);

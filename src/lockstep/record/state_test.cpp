@@ -202,6 +202,22 @@ TEST_F(StateTest, AReaderWhoMayNotWriteThere) {
   EXPECT_EQ(seen(), static_cast<int>(RunState::running));
 }
 
+TEST_F(StateTest, AFolderThatMayNotBeReadIsNotCalledNoRun) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
+  write_status(run_, Status{});
+  std::filesystem::permissions(run_, std::filesystem::perms::none);
+  const int code = test::in_child([&] {
+    if (::setuid(test::kNobody) != 0) return 99;
+    try {
+      state_of(run_);
+    } catch (const Error& error) {
+      return error.message().ends_with(": Permission denied") ? 0 : 1;
+    }
+    return 2;
+  });
+  EXPECT_EQ(code, 0);
+}
+
 Event end_with(const std::string& reason) {
   return {.epoch = 1, .step = 3, .kind = "end", .values = {{"reason", reason}}};
 }

@@ -50,7 +50,7 @@ Runs::Runs(std::vector<std::filesystem::path> roots, LogIndexes indexes, EventSt
   for (std::filesystem::path& root : roots_) {
     root = std::filesystem::absolute(root).lexically_normal();
     if (!std::filesystem::is_directory(root))
-      throw Error(ErrorCode::not_found, quote(root.native()) + " is no folder", "name a folder of runs");
+      throw Error(ErrorCode::not_found, quote(root.native()) + " is not a folder", "name a folder of runs");
   }
   thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }

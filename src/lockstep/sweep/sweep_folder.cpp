@@ -1,6 +1,7 @@
 #include "lockstep/sweep/sweep_folder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 
@@ -112,8 +113,10 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
 }
 
 SweepSpec read_spec(const SweepPaths& paths) {
-  std::error_code none;
-  if (!std::filesystem::exists(paths.spec(), none))
+  std::error_code code;
+  const bool is_there = std::filesystem::exists(paths.spec(), code);
+  if (code == std::errc::permission_denied) throw errno_error(EACCES, "open", paths.folder.string());
+  if (!is_there)
     throw Error(
         ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep",
         "lockstep sweep writes into the folder of its --output, or into sweeps/sweep-001, sweep-002, ...");

@@ -109,7 +109,7 @@ class Progress final : public View {
     std::string text;
     for (const std::string& part : {printable(record::text(event, "network")), ", " + data, ", " + workers,
                                     std::string("; lockstep plan says why")}) {
-      if (terminal_.interactive() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns)
+      if (terminal_.has_width() && static_cast<int>(text.size() + part.size()) >= terminal_.size().columns)
         break;
       text += part;
     }
@@ -141,12 +141,17 @@ class Progress final : public View {
     unvalidated_epoch_ = event.epoch;
     drawing_ = true;
     if (options_.verbose) {
-      terminal_.print(status_words(status_of(event)));
+      terminal_.print(line_of(status_of(event)));
     } else if (!terminal_.interactive()) {
-      if (line_pace_.due()) terminal_.print(status_words(history_.status()));
+      if (line_pace_.due()) terminal_.print(line_of(history_.status()));
       return;
     }
     redraw();
+  }
+
+  Line line_of(const Status& status) const {
+    return terminal_.has_width() ? status_words_within(status, terminal_.size().columns)
+                                 : status_words(status);
   }
 
   // The figures of the single step, not smoothed.
@@ -196,7 +201,7 @@ class Progress final : public View {
     }
     since_row_.clear();
     row.samples = history_.status().samples;
-    if (!terminal_.interactive()) {
+    if (!terminal_.has_width()) {
       terminal_.print(row_in_words(row, history_.status().max_epochs));
       return;
     }

@@ -189,6 +189,12 @@ TEST_F(Progress, ATerminalOfNoSizeGetsLines) {
 TEST_F(Progress, ADumbTerminalGetsLines) {
   const Environment term("TERM", "dumb");
   EXPECT_THAT(on_terminal(80, {}, replay(synthetic_events())), Not(HasSubstr("\x1b")));
+  std::vector<record::Event> events = synthetic_events({.end = false});
+  std::erase_if(events, [](const record::Event& event) { return event.kind == "message"; });
+  for (const int columns : {24, 60, 80, 100}) {
+    for (const bool verbose : {false, true})
+      EXPECT_THAT(widths(on_terminal(columns, {.verbose = verbose}, replay(events))), Each(Le(columns)));
+  }
 }
 
 // Elsewhere standard error has it.

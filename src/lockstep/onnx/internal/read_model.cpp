@@ -46,7 +46,7 @@ const std::vector<PartKind>& parts_of(int kind) {
 }
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
-  throw Error(ErrorCode::corrupt_data, name_text(file) + " is not a complete ONNX file: " + why,
+  throw Error(ErrorCode::corrupt_data, quote(file) + " is not a complete ONNX file: " + why,
               "the file may have another format or may be incomplete; export or download it again");
 }
 
@@ -59,7 +59,7 @@ void count_parts(CodedInputStream& input, int kind, int64_t& left, const std::st
     }
     if (--left < 0)
       throw Error(ErrorCode::corrupt_data,
-                  name_text(file) + " has more than " + with_commas(kMostParts) + " parts");
+                  quote(file) + " has more than " + with_commas(kMostParts) + " parts");
     int length = 0;
     if (!input.ReadVarintSizeAsInt(&length) || length > input.BytesUntilLimit())
       refuse(file, "a part of it would be longer than the file");
@@ -219,7 +219,7 @@ std::string name_text(const std::string& name) {
 proto::Model read_model(std::string_view bytes, const std::string& file) {
   if (bytes.empty()) refuse(file, "it is empty");
   if (bytes.size() > std::numeric_limits<int32_t>::max())
-    throw Error(ErrorCode::corrupt_data, name_text(file) + " has " +
+    throw Error(ErrorCode::corrupt_data, quote(file) + " has " +
                                              as_bytes(static_cast<int64_t>(bytes.size())) +
                                              ", more than the 2.0 GB that an ONNX file may have");
   const auto size = static_cast<int>(bytes.size());

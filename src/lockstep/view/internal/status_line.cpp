@@ -73,6 +73,12 @@ void add_bar(Line& line, double share, int width) {
   line.add(done, Tint::train).add(rest, Tint::dim);
 }
 
+Line only_epoch(const Status& status, int columns, bool colour) {
+  Line line(colour);
+  return line.add(
+      out_of(status.epoch, status.max_epochs).substr(0, static_cast<size_t>(std::max(0, columns - 1))));
+}
+
 }  // namespace
 
 Line status_bar(const Status& status, int columns, bool colour) {
@@ -88,11 +94,17 @@ Line status_bar(const Status& status, int columns, bool colour) {
     line.space(2);
     return line.append(words);
   }
-  Line line(colour);
-  return line.add(
-      out_of(status.epoch, status.max_epochs).substr(0, static_cast<size_t>(std::max(0, columns - 1))));
+  return only_epoch(status, columns, colour);
 }
 
 Line status_words(const Status& status) { return figures(status, kLayouts.front(), false); }
+
+Line status_words_within(const Status& status, int columns) {
+  for (const Layout& layout : kLayouts) {
+    Line words = figures(status, layout, false);
+    if (words.width() < columns) return words;
+  }
+  return only_epoch(status, columns, false);
+}
 
 }  // namespace lockstep::view

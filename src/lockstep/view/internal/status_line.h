@@ -12,4 +12,7 @@ Line status_bar(const Status& status, int columns, bool colour);
 /// All figures in words, without a bar.
 Line status_words(const Status& status);
 
+/// The same, narrower than `columns`: less important figures are left out first.
+Line status_words_within(const Status& status, int columns);
+
 }  // namespace lockstep::view

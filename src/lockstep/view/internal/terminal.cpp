@@ -29,7 +29,8 @@ bool has_size(std::FILE* out) {
 
 Terminal::Terminal(std::FILE* out)
     : out_(out),
-      interactive_(is_terminal() && has_size(out) && environment("TERM") != "dumb"),
+      has_width_(is_terminal() && has_size(out)),
+      interactive_(has_width_ && environment("TERM") != "dumb"),
       colour_(interactive_ && environment("NO_COLOR").empty()) {}
 
 bool Terminal::is_terminal() const { return ::isatty(::fileno(out_)) == 1; }

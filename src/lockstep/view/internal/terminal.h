@@ -19,7 +19,9 @@ class Terminal {
  public:
   explicit Terminal(std::FILE* out);
 
-  /// Whether lines can be redrawn: a terminal of a known size (its own, or COLUMNS) whose TERM is not "dumb".
+  /// A terminal of a known size (its own, or COLUMNS), whose lines must fit.
+  bool has_width() const { return has_width_; }
+  /// Whether lines can be redrawn: has_width, and TERM is not "dumb".
   bool interactive() const { return interactive_; }
   /// A terminal of any kind.
   bool is_terminal() const;
@@ -42,6 +44,7 @@ class Terminal {
   void write(std::string_view text);
 
   std::FILE* out_;
+  bool has_width_ = false;
   bool interactive_ = false;
   bool colour_ = false;
   std::vector<Line> block_;
