@@ -72,7 +72,7 @@ class Places(runs.TestFolders, unittest.TestCase):
                          ["lockstep", "train", str(self.digits)])
         row = self.expected[4]
         alone = self.folder / "alone"
-        options = [word for name, value in row["parameters"].items() for word in (f"--{name}", value)]
+        options = [word for name, value in row["parameters"].items() for word in (f"--{name}", str(value))]
         runs.run("train", self.digits, "--validation", self.held_out, *TRAINING, *options, "--output", alone)
         self.assertEqual(json.loads((alone / "result.json").read_text())["weights_hash"], row["weights_hash"])
 

@@ -70,6 +70,7 @@ class ManyTrials(browser.Studio, unittest.TestCase):
     def test_the_keyboard_chooses_parts_of_axes(self):
         upper = self.limit("Upper limit of mode")
         self.assertEqual(upper.get_attribute("aria-valuetext"), "c")
+        self.page.keyboard.press("Control+ArrowDown")  # not a key of the limit
         self.page.keyboard.press("ArrowDown")
         self.page.wait_for_selector("[role=status]:text-is('167 of 250 lines')")
         self.assertEqual(upper.get_attribute("aria-valuetext"), "b")

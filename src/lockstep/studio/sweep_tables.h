@@ -1,4 +1,4 @@
-// The tables of the sweeps that pages show while they go on.
+// The tables of the sweeps that go on, and of the one that a page shows.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,20 @@
 
 namespace lockstep::studio {
 
-/// Reads a table again and again, each time only what was added to the files of the sweep. Any thread; a slow
-/// folder holds only those who ask for the same sweep.
+/// Reads a table again and again, each time only what was added to the files of the sweep. Remembers sweeps
+/// on which programs work, and the one that a page has shown last. Any thread; a slow folder holds only those
+/// who ask for the same sweep.
 class SweepTables {
  public:
-  /// most_rows: that are remembered, of all sweeps together; one sweep may have more. The sweeps that nobody
-  /// has asked for longest are then read from the beginning again.
+  /// most_rows: that are remembered, of all sweeps together; the first one may have more. The sweeps that no
+  /// page has shown for longest are then read from the beginning again.
   explicit SweepTables(size_t most_rows = 200'000) : most_rows_(most_rows) {}
 
-  /// id: of the sweep's folder. Throws as sweep::read_table, and timeout if another caller waits for the
-  /// folder for some seconds.
+  /// Of the sweep that a page shows. id: of the sweep's folder. Throws as sweep::read_table, and timeout if
+  /// another caller waits for the folder for some seconds.
   sweep::Table table_of(const std::string& id, const sweep::SweepPaths& paths);
+  /// Of a sweep in a list. Throws as table_of().
+  sweep::Table listed_table_of(const std::string& id, const sweep::SweepPaths& paths);
 
  private:
   struct Reader {
@@ -33,14 +36,17 @@ class SweepTables {
   struct Known {
     std::string id;
     std::shared_ptr<Reader> reader;
-    size_t row_count = 0;  // at the last reading
+    size_t row_count = 0;  // at the last reading, as the next
+    bool is_going_on = false;
   };
+  sweep::Table read(const std::string& id, Reader& reader);
   std::shared_ptr<Reader> reader_of(const std::string& id, const sweep::SweepPaths& paths);
-  void forget_others(const std::string& id, size_t row_count);
+  std::shared_ptr<Reader> listed_reader_of(const std::string& id, const sweep::SweepPaths& paths);
+  void forget_some(const std::string& id, const sweep::Table& table);
 
   const size_t most_rows_;
   std::mutex mutex_;        // of the next; for short times
-  std::list<Known> known_;  // the one that was asked for last is the first
+  std::list<Known> known_;  // the one that a page showed last is the first
 };
 
 }  // namespace lockstep::studio

@@ -112,12 +112,14 @@ Json Sweeps::about(const std::string& id, const fs::path& folder) {
                         {"folder", folder.string()},
                         {"changed", std::max(seconds_of(paths.spec()), seconds_of(paths.log()))}}};
   try {
-    found.signature = time_of(paths.spec()) + time_of(paths.log()) + (sweep::is_worked_on(paths) ? "+" : "-");
+    found.signature = time_of(paths.spec()) + time_of(paths.log()) + time_of(paths.notes()) +
+                      (sweep::is_worked_on(paths) ? "+" : "-");
     if (known.signature == found.signature) return known.about;
-    found.about.update(head_of(tables_.table_of(id, paths)));
+    found.about.update(head_of(tables_.listed_table_of(id, paths)));
   } catch (const Error& error) {
     found.about["error"] = error.message();
-    found.signature.clear();  // the next look tries again
+    // The next look tries again. A damaged file is read again when it has changed: it may be long.
+    if (error.code() != ErrorCode::corrupt_data) found.signature.clear();
   }
   known = std::move(found);
   return known.about;
@@ -168,6 +170,8 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const 
   Json& rows = json["rows"] = Json::array();
   for (const sweep::Row& row : table.rows) {
     Json one = sweep::json_of(row, table.spec.space);
+    Json& texts = one["parameters"] = Json::object();
+    for (const auto& [name, text] : row.parameters) texts[name] = text;
     if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
     rows.push_back(std::move(one));
   }

@@ -29,7 +29,7 @@ class Sweeps {
   /// Throws not_found for an unknown id.
   sweep::SweepPaths paths_of(const std::string& id);
 
-  /// As it is now. Throws as paths_of() and SweepTables::table_of().
+  /// As it is now, for a page. Throws as paths_of() and SweepTables::table_of().
   sweep::Table table_of(const std::string& id) { return tables_.table_of(id, paths_of(id)); }
 
  private:
@@ -53,7 +53,8 @@ class Sweeps {
 };
 
 /// Everything of one sweep: what list() says of it, "maximize", "command", "options", "parameters" with their
-/// ranges, "rows" (sweep::json_of, with the id of the trial's run as "run"), "importances", "parallel".
+/// ranges, "rows" (sweep::json_of, with all parameters as texts and the id of the trial's run as "run"),
+/// "importances", "parallel".
 Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const sweep::Table& table);
 
 }  // namespace lockstep::studio

@@ -350,6 +350,26 @@ TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTh
   EXPECT_FALSE(fs::exists(record::RunPaths{paths_.trial(5)}.weights()));
 }
 
+TEST_F(SweepEngine, MoreJobsForASweepLeaveTheTrialsOfOthersAlone) {
+  SweepSpec spec{.command = {"true"}};
+  spec.space.add("x", "0.5..9.5");
+  prepare_shared_sweep(paths_, spec);
+  make_folders(paths_.trial(3));
+  {
+    make_folders(paths_.runners());
+    const auto other = jobs::FileLock::take(paths_.runners() / "other");
+    make_request(paths_, {.what = "restart", .trial = 3});
+    ask_to_stop(paths_);
+    prepare_shared_sweep(paths_, spec);
+    ASSERT_EQ(requests_in(paths_).size(), 1u);
+    EXPECT_EQ(requests_in(paths_)[0].trial, 3);
+    EXPECT_TRUE(fs::exists(paths_.trial(3)));
+  }
+  prepare_shared_sweep(paths_, spec);
+  EXPECT_TRUE(requests_in(paths_).empty());
+  EXPECT_FALSE(fs::exists(paths_.trial(3)));
+}
+
 // Whether they work on it together or one after the other.
 TEST_F(SweepEngine, RetriesCountInAllProgramsOfASweep) {
   SweepSpec killed{.command = {"sh", "-c", "kill -9 $$", "name", "{x}"}};

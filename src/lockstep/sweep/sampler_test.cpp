@@ -72,6 +72,21 @@ TEST(Space, JsonHasNumbersWhereAllValuesAreNumbers) {
   EXPECT_EQ(space.json_of(values).dump(),
             R"({"rate":0.0015227837876909728,"size":32,"limit":"1","cut":"0.5"})");
   EXPECT_EQ(space.json_of({{"rate", "damaged"}, {"other", "1"}}).dump(), R"({"rate":"damaged","other":"1"})");
+  EXPECT_EQ(space.json_of({{"rate", "inf"}}).dump(), R"({"rate":"inf"})");
+}
+
+TEST(Space, JsonKeepsTheWordsOfAList) {
+  for (const char* word : {"007", "1e-3", "-0", "+1", "1.50", "9007199254740993", "1e400"}) {
+    Space space;
+    space.add("x", std::string(word) + ",10");
+    EXPECT_EQ(space.json_of({{"x", word}}), Json({{"x", word}})) << word;
+    EXPECT_EQ(space.json_of({{"x", "10"}}), Json({{"x", "10"}})) << word;
+  }
+  for (const char* word : {"0", "-7", "0.001", "16.0", "9007199254740992"}) {
+    Space space;
+    space.add("x", std::string(word) + ",10");
+    EXPECT_EQ(space.json_of({{"x", word}}).dump(), "{\"x\":" + std::string(word) + "}");
+  }
 }
 
 TEST(Space, RefusesBoundsThatAreNoneAndConditionsWithoutContent) {

@@ -117,18 +117,23 @@ void read_object(const Json& json, Parameter& parameter) {
     refuse(parameter.name, "it has both a range and choices");
 }
 
-// Finite ones: JSON has no others.
-bool has_only_numbers(const Parameter& parameter) {
-  return parameter.is_number() || std::ranges::all_of(parameter.choices, [](const std::string& text) {
-           const auto number = parse_number<double>(text);
-           return number && std::isfinite(*number);
-         });
-}
-
+// A text where there is no finite number: JSON has no others.
 Json json_number(const std::string& text) {
   if (const auto whole = parse_number<int64_t>(text)) return *whole;
   const auto number = parse_number<double>(text);
-  return number ? Json(*number) : Json(text);
+  return number && std::isfinite(*number) ? Json(*number) : Json(text);
+}
+
+// Whether JSON has a number that is written as the word and that readers with doubles keep.
+bool is_json_number(const std::string& word) {
+  const Json number = json_number(word);
+  return number.is_number() && number.dump() == word &&
+         !(number.is_number_integer() && std::abs(number.get<double>()) > kMostWhole);
+}
+
+// The word of a choice is its value: 007 and 1e-3 are passed as they stand.
+bool has_json_numbers(const Parameter& parameter) {
+  return parameter.is_number() || std::ranges::all_of(parameter.choices, is_json_number);
 }
 
 void check_range(const Parameter& parameter) {
@@ -237,7 +242,7 @@ Json Space::json_of(const Assignment& assignment) const {
   for (const auto& [name, text] : assignment) {
     const auto parameter = std::ranges::find(parameters_, name, &Parameter::name);
     const bool is_known = parameter != parameters_.end();
-    json[name] = is_known && has_only_numbers(*parameter) ? json_number(text) : Json(text);
+    json[name] = is_known && has_json_numbers(*parameter) ? json_number(text) : Json(text);
   }
   return json;
 }

@@ -70,7 +70,7 @@ export class Parallel {
       "aria-label": `${end === 0 ? "Lower" : "Upper"} limit of ${axis.name}`, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(place * 100),
       "aria-valuetext": limitText(axis, place, end === 0), class: brushes.has(axis.name) ? "chosen" : "",
       onkeydown: (event) => {
-        if (!keys[event.key]) { event.redraw = false; return; }
+        if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) { event.redraw = false; return; } // the browser's own
         event.preventDefault();
         keys[event.key]();
       } });

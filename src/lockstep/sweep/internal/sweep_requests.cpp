@@ -76,13 +76,17 @@ bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
 }
 
 void settle_earlier_requests(const SweepPaths& paths) {
-  for (const SweepRequest& asked : requests_in(paths)) {
-    if (asked.what != "restart" || !asked.trial) continue;
-    LogWriter log(paths);
-    restart_trial(paths, log, *asked.trial);
-  }
+  const bool is_shared = is_shared_now(paths);
   std::error_code none;
-  fs::remove_all(paths.requests(), none);
+  for (const SweepRequest& asked : requests_in(paths)) {
+    if (!asked.trial) {
+      fs::remove(asked.file, none);
+    } else if (!is_shared && asked.what == "restart") {
+      LogWriter log(paths);
+      restart_trial(paths, log, *asked.trial);
+    }
+  }
+  if (!is_shared) fs::remove_all(paths.requests(), none);
 }
 
 void refuse_second_program(const SweepPaths& paths) {

@@ -26,7 +26,8 @@ void make_request(const SweepPaths& paths, const SweepRequest& request);
 void ask_run_to_end(const SweepPaths& paths, int64_t trial);
 
 /// What earlier programs were asked for and did not see before they ended: trials that were to start again
-/// do. The other requests are forgotten. No program works on the sweep but this one.
+/// do, and the other requests are forgotten. While jobs share the sweep they answer what is asked of trials,
+/// and only requests to stop the whole sweep are forgotten.
 void settle_earlier_requests(const SweepPaths& paths);
 
 [[noreturn]] void refuse_second_program(const SweepPaths& paths);
