@@ -15,7 +15,7 @@ namespace lockstep::record {
 /// a cross-validation, or that this user may not look into it (io).
 inline Error not_a_run(const std::filesystem::path& folder) {
   std::error_code code;
-  std::filesystem::exists(folder / "status.json", code);
+  (void)std::filesystem::exists(folder / "status.json", code);
   if (code == std::errc::permission_denied) return errno_error(EACCES, "open", folder.native());
   if (const auto part = folder / "fold-1"; std::filesystem::is_directory(part, code))
     return {ErrorCode::not_found,
