@@ -109,6 +109,16 @@ class CloudFaults(Cloud):
         self.assertEqual(account.left("c1"), [])
         self.check(account.run(*account.create_words("c1")))
 
+    def test_a_cluster_is_removed_although_its_lock_cannot_be_taken(self):
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        lock, = account.folder.glob("**/c1.lock")
+        lock.unlink()
+        lock.mkdir()
+        done = self.check(account.run("remove", "c1", "--yes"))
+        self.assertIn("the cluster is removed all the same", done.stderr)
+        self.assertIn("nothing with the tag lockstep-cluster=c1", done.stdout)
+
     def test_ctrl_c_while_files_are_copied_makes_no_cluster(self):
         account = self.account
         process = subprocess.Popen([runs.PROGRAM, "cloud", *account.create_words("c1")], cwd=account.folder, text=True,

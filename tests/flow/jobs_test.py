@@ -195,8 +195,11 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         with (self.jobs.root / job / "job.json").open("r+") as held:
             fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
             for word in ("delete", "requeue"):
+                other = self.jobs.batch("--", "true")
+                self.jobs.run("job", "wait", other)
                 self.assertIn(f"another command starts job {job} again or deletes it",
-                              self.jobs.run("job", word, job, status=1))
+                              self.jobs.run("job", word, job, other, status=1))
+                self.assertNotEqual((self.jobs.root / other).exists(), word == "delete")
         self.jobs.run("job", "requeue", job)
         self.assertEqual(self.jobs.run("job", "wait", job), f"job {job}: ended\n")
 
@@ -238,17 +241,23 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
             self.assertEqual((fetched / name).read_text(), "mine\n")
 
     def test_training_waits_for_data_that_an_earlier_job_makes(self):
+        none = self.here / "none"
+        for words in ((none,), (self.digits, "--validation", none)):
+            self.assertIn("cannot open", self.jobs.run("batch", "--", "train", *words, status=1))
         made = self.here / "made"
         makes = self.jobs.batch("--", "cp", "-r", self.digits, made)
         trains = self.jobs.batch("--after", makes, "--", "train", made, *runs.SMALL, "--max-epochs", "1")
         self.assertEqual(self.jobs.run("job", "wait", trains), f"job {trains}: ended\n")
         self.jobs.batch("--workers", "2", "--", "sleep", "60")
         (self.here / "some.tar").touch()
-        for where in ("s3://bucket/photos", "some.tar/inside"):
+        for where in ("s3://bucket/photos", "some.tar/inside", none):
             self.assertEqual(self.jobs.show(self.jobs.batch("--", "train", where, cwd=self.here))["state"], "queued")
-        self.assertIn("cannot open", self.jobs.run("batch", "--", "train", f"{self.here}/none", status=1))
-        self.assertIn("cannot open", self.jobs.run("batch", "--", "train", self.digits, "--validation",
-                                                   f"{self.here}/none", status=1))
+
+    def test_training_waits_for_data_that_an_earlier_line_makes(self):
+        made, commands = self.here / "made", self.here / "commands"
+        commands.write_text(f"cp -r {self.digits} {made}\ntrain {made} {' '.join(runs.SMALL)} --max-epochs 1\n")
+        for job in self.jobs.run("batch", "--workers", "2", "--commands", commands).split("job")[1:]:
+            self.assertEqual(self.jobs.run("job", "wait", job.strip()), f"job {job.strip()}: ended\n")
 
     def test_ranks_in_the_diary(self):
         job = self.jobs.batch("--workers", "2", "--", "run", "-n", "2", "sh", "-c", "echo I am $RANK")

@@ -174,6 +174,17 @@ class Places(runs.TestFolders, unittest.TestCase):
         self.assertEqual(table(copy), before)
         self.assertEqual(lines(sweep, "restart"), [])
 
+    def test_a_damaged_job_counts_as_over(self):
+        sweep = self.folder / "damaged"
+        printed = runs.run("sweep", "--profile", "local", "--search", "grid", "--output", sweep, "--x", "1..3", "--",
+                           "sleep", "60{x}")
+        jobs = printed.splitlines()[0].removeprefix("jobs ").split(", ")
+        runs.run("job", "cancel", *jobs)
+        for job in jobs:
+            (self.folder / "queue" / job / "job.json").write_text("{")
+        runs.run("sweep", "watch", sweep)
+        runs.run("job", "delete", *jobs)
+
     @unittest.skipUnless(runs.IS_LONG, "about two minutes")
     def test_fifty_kills(self):
         """No trial is stuck, and none has another result."""

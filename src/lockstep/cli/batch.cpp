@@ -214,7 +214,7 @@ int64_t workers_of(const Batch& batch, const CommandWords& command) {
                                                            : 1;
 }
 
-// Refuses what would fail only when the job starts. Jobs that come before it may still make its data.
+// Refuses what would fail only when the job starts.
 CommandWords read_command(const Batch& batch, const std::vector<std::string>& words) {
   const bool is_local = batch.spec.scheduler == "local";
   if (words.front().empty())
@@ -223,9 +223,14 @@ CommandWords read_command(const Batch& batch, const std::vector<std::string>& wo
   CommandWords command =
       read_command_words(words, is_local ? runner_program().front() : batch.profile.profile.program);
   if (is_local && !command.is_ours) check_program(batch, command.words.front());
-  if (is_local && batch.spec.after.empty() && command.trains && command.words[1] == "train")
-    check_data_of_training({command.words.begin() + 2, command.words.end()});
   return command;
+}
+
+// A job that comes before it may still make its data.
+void check_data(const Batch& batch, const CommandWords& command) {
+  if (batch.spec.scheduler == "local" && command.trains && command.words[1] == "train" &&
+      jobs::LocalQueue(batch.root).is_empty())
+    check_data_of_training({command.words.begin() + 2, command.words.end()});
 }
 
 JobPaths make_one(const Batch& batch, const CommandWords& command, const std::string& wanted_name) {
@@ -300,6 +305,7 @@ void submit_batch(const Call& call, const Submitted& submitted) {
                                                    ? commands_in(batch.choice.commands)
                                                    : std::vector<std::vector<std::string>>{call.words})
     commands.push_back(read_command(batch, words));
+  if (!call.words.empty()) check_data(batch, commands.front());
   for (size_t first = 0; first < commands.size(); first += kMostAtOnce) {
     const jobs::LocalQueue::Making sign{jobs::LocalQueue(batch.root)};
     std::vector<JobPaths> made;

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
@@ -110,6 +111,13 @@ int status_of(const JobView& view) {
   return static_cast<int>(view.status && *view.status > 0 ? *view.status : 1);
 }
 
+// Of a job that another command changes or has deleted. The command goes on with its other jobs.
+void note_refusal(const Error& error, Console& console) {
+  if (error.code() != ErrorCode::io && error.code() != ErrorCode::not_found) throw Error(error);
+  console.note(printable(error.message()) + "\n" +
+               (error.hint().empty() ? "" : "  hint: " + printable(error.hint()) + "\n"));
+}
+
 }  // namespace
 
 std::vector<FieldInfo> job_show_fields() { return fields_of<JsonOutput>(); }
@@ -187,7 +195,14 @@ int run_job_cancel(const Call& call, Console& console) {
 int run_job_delete(const Call& call, Console& console) {
   int refused = 0;
   for (const JobPaths& paths : jobs_of(call)) {
-    const jobs::FileLock change = jobs::take_to_change(paths);
+    std::optional<jobs::FileLock> change;
+    try {
+      change = jobs::take_to_change(paths);
+    } catch (const Error& error) {
+      note_refusal(error, console);
+      ++refused;
+      continue;
+    }
     const JobView view = job_now(paths, console);
     if (!jobs::is_over(view)) {
       console.note(job_text(jobs::shown_id(paths), "it is " + state_word(view)) +
@@ -197,6 +212,7 @@ int run_job_delete(const Call& call, Console& console) {
     }
     const fs::path gone = paths.folder.parent_path() / (".gone-" + random_hex(8));
     rename_path(paths.folder, gone);
+    change.reset();  // on NFS a file that is open leaves another one in the folder
     std::error_code code;
     fs::remove_all(gone, code);
     if (code) throw errno_error(code.value(), "remove", gone.string());
@@ -208,12 +224,16 @@ int run_job_delete(const Call& call, Console& console) {
 int run_job_requeue(const Call& call, Console& console) {
   int refused = 0;
   for (const JobPaths& paths : jobs_of(call)) {
-    if (cluster::requeue_job(paths, runner_program())) {
-      console.print(job_text(jobs::shown_id(paths), "in the queue again"));
-    } else {
+    try {
+      if (cluster::requeue_job(paths, runner_program())) {
+        console.print(job_text(jobs::shown_id(paths), "in the queue again"));
+        continue;
+      }
       console.note(job_text(jobs::shown_id(paths), "it is not over"));
-      ++refused;
+    } catch (const Error& error) {
+      note_refusal(error, console);
     }
+    ++refused;
   }
   return refused > 0 ? 1 : 0;
 }

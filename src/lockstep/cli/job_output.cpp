@@ -230,7 +230,8 @@ int64_t copy_program_files(const fs::path& from, const fs::path& to, bool has_ru
   int64_t files = copy_in(from, to, taken);
   for (const std::string& name : taken) {
     const int64_t aside = copy_in(from / name, to / kAside / name);
-    if (aside > 0) console.note("the program's own " + name + " is in " + (to / kAside).string() + "\n");
+    if (aside > 0)
+      console.note("the program's own " + name + " is in " + printable((to / kAside).string()) + "\n");
     files += aside;
   }
   return files;

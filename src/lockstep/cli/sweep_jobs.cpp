@@ -43,8 +43,12 @@ bool works_elsewhere(const std::string& id, const sweep::SweepPaths& paths) {
   const fs::path job = jobs::jobs_folder() / id;
   std::error_code none;
   if (!fs::exists(job, none)) return false;  // it was removed
-  const std::vector<std::string> words = jobs::read_spec({job}).command;
-  return words.empty() || !fs::equivalent(words.back(), paths.folder, none);
+  try {
+    const std::vector<std::string> words = jobs::read_spec({job}).command;
+    return words.empty() || !fs::equivalent(words.back(), paths.folder, none);
+  } catch (const Error&) {  // it is damaged, or was removed meanwhile
+    return false;
+  }
 }
 
 std::vector<std::string> known_jobs(const sweep::SweepPaths& paths) {

@@ -316,7 +316,17 @@ void AwsProvider::remove_stack(const ClusterRecord& record, const std::string& r
 }
 
 void AwsProvider::remove(const std::string& name, const std::string& region, const Watch& watch) {
-  const jobs::FileLock removing = records_.lock(name);
+  // It costs money, also while nothing can be written.
+  const auto try_write = [&](const auto& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::io) throw;
+      watch.show({.text = error.message() + "; the cluster is removed all the same", .is_warning = true});
+    }
+  };
+  std::optional<jobs::FileLock> removing;
+  try_write([&] { removing = records_.lock(name); });
   const bool known = records_.has(name);
   ClusterRecord record{.name = name};
   if (known) record = records_.find(name);
@@ -328,7 +338,7 @@ void AwsProvider::remove(const std::string& name, const std::string& region, con
                 "leave out --region");
   if (known) {
     record.phase = ClusterPhase::removing;
-    records_.save(record);
+    try_write([&] { records_.save(record); });
   }
   watch.show({"removing"});
   remove_stack(record, where, watch);

@@ -93,7 +93,8 @@ ClusterRecord ClusterRecords::find(const std::string& name) const {
 jobs::FileLock ClusterRecords::lock(const std::string& name) const {
   check_cluster_name(name);
   make_folders(folder_);
-  if (auto lock = jobs::FileLock::try_take(folder_ / (name + ".lock"))) return *std::move(lock);
+  if (auto lock = jobs::FileLock::try_take_where_possible(folder_ / (name + ".lock")))
+    return *std::move(lock);
   throw Error(ErrorCode::invalid_option, "another command makes or removes the cluster " + quote(name),
               "repeat this command when that one has ended");
 }

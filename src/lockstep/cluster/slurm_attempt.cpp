@@ -377,14 +377,16 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   }
   if (result.end != AttemptEnd::fenced) jobs::add_reason(files.copy(paths, result.attempt), result);
   result.ended = now_seconds();
-  // Until Slurm ends this job.
+  // Slurm may end this job meanwhile. The start that follows needs nothing of this attempt.
+  const auto write = [&] { jobs::end_attempt(paths, result); };
   const bool is_written =
-      jobs::write_when_there_is_space(paths, {SIGTERM}, [&] { jobs::end_attempt(paths, result); }) == 0;
+      goes_on ? jobs::try_to_write(write) : jobs::write_when_there_is_space(paths, {SIGTERM}, write) == 0;
   say("attempt " + std::to_string(result.attempt) + " " +
       enum_names(AttemptEnd{})[static_cast<size_t>(result.end)] +
       (result.reason.empty() ? "" : ": " + result.reason) +
       (result.step >= 0 ? ", after step " + with_commas(result.step) : ""));
-  if (goes_on && requeue(id, say)) return 0;
+  if (goes_on && jobs::is_wanted(paths) && requeue(id, say)) return 0;
+  if (goes_on && jobs::is_marked_cancelled(paths)) jobs::end_job(paths, AttemptEnd::cancelled, "");
   return is_written && (result.end == AttemptEnd::ended || result.end == AttemptEnd::fenced)
              ? 0
              : static_cast<int>(std::max<int64_t>(1, result.status));

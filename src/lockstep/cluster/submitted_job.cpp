@@ -48,10 +48,10 @@ void check_machine(const JobSpec& spec) {
               "run this command there");
 }
 
-// Not one that was never submitted, and not one that is gone without a result.
-bool is_known(const std::string& id, const JobPaths& job, const JobSpec& spec) {
-  if (id.empty() || spec.scheduler == kLocal) return !id.empty();
-  return make_scheduler(profile_of_job(job, spec))->states({id}).front().phase != Phase::unknown;
+// Unknown for one that was never submitted, and for one that is gone without a result.
+Phase phase_there(const std::string& id, const JobPaths& job, const JobSpec& spec) {
+  if (id.empty()) return Phase::unknown;
+  return make_scheduler(profile_of_job(job, spec))->states({id}).front().phase;
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ bool cancel_job(const JobPaths& job, const std::vector<std::string>& runner) {
   // The scheduler forgets it, or never knew it. An attempt that begins now sees the mark or the result, and
   // one that runs ends the job itself.
   const jobs::JobState state = jobs::state_of(job, spec).state;
-  if (state == jobs::JobState::queued || (!is_over(state) && !is_known(id, job, spec)))
+  if (state == jobs::JobState::queued || (!is_over(state) && phase_there(id, job, spec) == Phase::unknown))
     jobs::end_job(job, jobs::AttemptEnd::cancelled, "");
   return true;
 }
@@ -179,7 +179,15 @@ bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
   const jobs::FileLock change = jobs::take_to_change(job);
   const JobSpec spec = jobs::read_spec(job);
   check_machine(spec);
-  if (!is_over(jobs::state_of(job, spec).state) && is_known(submitted_id(job, spec), job, spec)) return false;
+  if (!is_over(jobs::state_of(job, spec).state)) {
+    if (spec.scheduler == kLocal) return false;
+    const std::string id = submitted_id(job, spec);
+    const Phase phase = phase_there(id, job, spec);
+    if (phase == Phase::failed || phase == Phase::cancelled)
+      make_scheduler(profile_of_job(job, spec))->cancel(id);  // it may wait for a job that has failed
+    else if (phase != Phase::unknown)
+      return false;
+  }
   jobs::forget_result(job);
   ::unlink(job.scheduler_id().c_str());
   submit_jobs({job}, {.profile = profile_of_job(job, spec), .runner = runner});

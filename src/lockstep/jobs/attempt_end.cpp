@@ -21,6 +21,10 @@ void add_reason(const std::string& reason, AttemptResult& result) {
   result.reason += (result.reason.empty() || reason.empty() ? "" : "; ") + reason;
 }
 
+bool is_wanted(const JobPaths& paths) {
+  return !is_marked_cancelled(paths) && ::access(paths.spec().c_str(), F_OK) == 0;
+}
+
 int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& signals,
                               const std::function<void()>& write) {
   constexpr timespec kBetweenWrites{.tv_sec = 1, .tv_nsec = 0};
@@ -34,10 +38,19 @@ int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& sig
       return 0;
     } catch (const Error& error) {
       if (!is_disk_full(error)) throw;
-      if (is_marked_cancelled(paths) || ::access(paths.spec().c_str(), F_OK) != 0) return 0;
+      if (!is_wanted(paths)) return 0;
     }
     if (const int signal = ::sigtimedwait(&ends, nullptr, &kBetweenWrites); signal > 0) return signal;
   }
+}
+
+bool try_to_write(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace lockstep::jobs

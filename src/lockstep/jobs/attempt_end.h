@@ -12,10 +12,16 @@ namespace lockstep::jobs {
 /// Adds one more reason, if the text is not empty.
 void add_reason(const std::string& reason, AttemptResult& result);
 
+/// Whether the job was neither cancelled nor deleted.
+bool is_wanted(const JobPaths& paths);
+
 /// Calls `write`, which writes what an attempt leaves. While the disk is full it is called again each second,
 /// until the job is cancelled or deleted, or one of `signals` comes, which stay blocked in this thread.
 /// Returns that signal, else 0. Throws what `write` throws for another reason.
 int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& signals,
                               const std::function<void()>& write);
+
+/// Calls it once. Returns false if it throws Error.
+bool try_to_write(const std::function<void()>& write);
 
 }  // namespace lockstep::jobs

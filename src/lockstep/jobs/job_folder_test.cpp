@@ -10,10 +10,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
+#include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
 #include "lockstep/jobs/local_attempt.h"
+#include "lockstep/jobs/local_queue.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -129,9 +131,6 @@ TEST(JobState, AnAttemptWhoseCommandWasNotStartedIsLost) {
   EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::lost);
   root.write("1/attempt-1/diary", "");  // made before the command is started
   EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::lost);
-  root.write("1/attempt-1/diary", "begun\n");  // a loss of power has taken started.json
-  EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::failed);
-  root.write("1/attempt-1/diary", "");
   write_file_quick(paths.started(1), to_json(Started{}).dump());
   EXPECT_EQ(result_of_lost(paths, spec, 1).end, AttemptEnd::failed);
 }
@@ -139,9 +138,7 @@ TEST(JobState, AnAttemptWhoseCommandWasNotStartedIsLost) {
 TEST(JobChange, IsMadeByOneAtATime) {
   const TemporaryFolder root;
   const JobPaths paths = make_job(root.path(), {.command = {"true"}});
-  auto lock = try_take_to_change(paths);
-  ASSERT_TRUE(lock);
-  EXPECT_FALSE(try_take_to_change(paths));
+  std::optional<FileLock> lock = take_to_change(paths);
   try {
     take_to_change(paths);
     FAIL();
@@ -156,6 +153,37 @@ TEST(JobChange, IsMadeByOneAtATime) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), testing::HasSubstr("was deleted"));
   }
+}
+
+TEST(JobChange, WaitsForACommandThatIsAboutToEnd) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}});
+  std::optional<FileLock> lock = take_to_change(paths);
+  const std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    lock.reset();
+  });
+  EXPECT_NO_THROW(take_to_change(paths));
+}
+
+TEST(AttemptEnd, AJobThatWasCancelledOrDeletedIsNotWanted) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}});
+  EXPECT_TRUE(is_wanted(paths));
+  mark_cancelled(paths);
+  EXPECT_FALSE(is_wanted(paths));
+  EXPECT_FALSE(is_wanted({root.path() / "2"}));
+}
+
+TEST(JobQueue, IsEmptyWhenItsJobsAreOver) {
+  const TemporaryFolder root;
+  const LocalQueue queue(root.path());
+  EXPECT_TRUE(queue.is_empty());
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}});
+  queue.add(paths);
+  EXPECT_FALSE(queue.is_empty());
+  end_job(paths, AttemptEnd::failed, "");
+  EXPECT_TRUE(queue.is_empty());
 }
 
 TEST(JobLock, IsHeldByAnOrphan) {

@@ -41,6 +41,17 @@ std::optional<FileLock> FileLock::try_take(const std::filesystem::path& file) {
   return FileLock(std::move(opened));
 }
 
+std::optional<FileLock> FileLock::try_take_where_possible(const std::filesystem::path& file) {
+  Descriptor opened = open_lock(file);
+  try {
+    if (!set(opened.get(), F_OFD_SETLK, file)) return std::nullopt;
+  } catch (const Error& error) {
+    const int reason = error.errno_value();
+    if (reason != ENOSYS && reason != EOPNOTSUPP && reason != ENOLCK) throw;
+  }
+  return FileLock(std::move(opened));
+}
+
 FileLock FileLock::take(const std::filesystem::path& file) {
   Descriptor opened = open_lock(file);
   set(opened.get(), F_OFD_SETLKW, file);

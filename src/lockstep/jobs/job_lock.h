@@ -14,6 +14,8 @@ class FileLock {
  public:
   /// Makes the file if it is not there. Nothing if somebody else holds it. Throws io.
   static std::optional<FileLock> try_take(const std::filesystem::path& file);
+  /// The same. On a file system without locks it is taken too, whoever holds it.
+  static std::optional<FileLock> try_take_where_possible(const std::filesystem::path& file);
   /// Waits for it. Throws io.
   static FileLock take(const std::filesystem::path& file);
 

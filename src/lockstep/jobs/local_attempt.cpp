@@ -86,7 +86,8 @@ class Command {
     const Started started{
         .runner = record::this_process(), .command = record::identity_of(process_), .time = now_seconds()};
     try {
-      write_file_quick(paths_.started(begun.attempt), to_json(started).dump() + "\n");
+      // Also after a loss of power: a command that has run does not count as never started.
+      write_file_atomic(paths_.started(begun.attempt), to_json(started).dump() + "\n");
     } catch (...) {
       launch::kill_group(process_);  // nobody would wait for it
       throw;
@@ -184,13 +185,6 @@ void bound(const BegunAttempt& begun, AttemptResult& result) {
       begun.spec.run_folder.empty() ? "; it was killed too often" : "; three attempts made no step";
 }
 
-// A loss of power may have taken the file that says that the command was started.
-bool has_text(const fs::path& diary) {
-  std::error_code none;
-  const std::uintmax_t bytes = fs::file_size(diary, none);
-  return !none && bytes > 0;
-}
-
 }  // namespace
 
 void signal_left(const Started& started, int signal) {
@@ -257,7 +251,7 @@ AttemptResult result_of_lost(const JobPaths& paths, const JobSpec& spec, int64_t
     result.status = 0;
     return result;
   }
-  if (::access(paths.started(attempt).c_str(), F_OK) != 0 && !has_text(paths.diary(attempt))) {
+  if (::access(paths.started(attempt).c_str(), F_OK) != 0) {
     result.end = is_marked_cancelled(paths) ? AttemptEnd::cancelled : AttemptEnd::lost;
     result.reason = "it was killed before its command was started";
     return result;

@@ -270,6 +270,17 @@ LocalQueue::Making::Making(const LocalQueue& queue) : sign_(queue.folder_ / (kIn
 
 LocalQueue::Making::~Making() { ::unlink(sign_.c_str()); }
 
+bool LocalQueue::is_empty() const {
+  // Entries of jobs that are over stay until the next wake.
+  const auto goes_on = [&](const std::string& id) {
+    const JobPaths paths{root_ / id};
+    return is_present(paths.spec()) && !has_result(paths);
+  };
+  std::vector<std::string> ids = names_in(folder_ / "running");
+  for (const std::string& entry : names_in(folder_ / "waiting")) ids.push_back(id_in(entry));
+  return std::none_of(ids.begin(), ids.end(), goes_on);
+}
+
 void LocalQueue::add(const JobPaths& paths) const {
   make_empty(folder_ / "waiting" / entry_name(read_spec(paths).priority, paths.id()));
 }

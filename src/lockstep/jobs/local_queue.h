@@ -52,6 +52,9 @@ class LocalQueue {
     std::filesystem::path sign_;
   };
 
+  /// Whether no job of this machine waits or runs.
+  bool is_empty() const;
+
   /// Puts a job into the queue. It starts at the next wake.
   void add(const JobPaths& paths) const;
   /// What the processes that run jobs have to say.
