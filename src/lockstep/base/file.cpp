@@ -81,7 +81,8 @@ void write_aside(const std::filesystem::path& asked,
   const std::filesystem::path path = behind_links(asked);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   // Otherwise the error would name the neighbour. With a slash at its end the name cannot be that of a file.
-  if (::faccessat(AT_FDCWD, (folder / "").c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+  const bool is_usable = ::faccessat(AT_FDCWD, (folder / "").c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+  if (!is_usable && (errno == EACCES || errno == ENOENT || errno == ENOTDIR || errno == EROFS))
     throw errno_error(errno, "create", path.string());
   std::filesystem::path neighbour = path;
   neighbour += ".part";

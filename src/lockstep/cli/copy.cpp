@@ -56,9 +56,14 @@ void refuse_run_folder(const std::string& from, const std::string& to) {
 
 // A repeated copy would copy the copy.
 void refuse_folder_inside(const std::string& from, const std::string& to) {
-  if (io::is_address(from) || io::is_address(to) || !std::filesystem::is_directory(from)) return;
-  const std::filesystem::path inside = std::filesystem::weakly_canonical(std::filesystem::absolute(to))
-                                           .lexically_relative(std::filesystem::canonical(from));
+  std::error_code code;
+  if (io::is_address(from) || io::is_address(to) || !std::filesystem::is_directory(from, code)) return;
+  const std::filesystem::path source = std::filesystem::canonical(from, code);
+  if (code) return;  // the stores say why
+  const std::filesystem::path target =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(to, code), code);
+  if (code) return;
+  const std::filesystem::path inside = target.lexically_relative(source);
   if (inside == "." || inside.empty() || *inside.begin() == "..") return;
   throw Error(ErrorCode::invalid_option,
               quote(to) + " is inside of " + quote(from) + ", so it would be a part of what is copied",

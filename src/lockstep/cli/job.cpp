@@ -1,4 +1,6 @@
 // The commands on one job or several: show, wait, cancel, delete, requeue, and the queue.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <ctime>
@@ -111,9 +113,12 @@ int status_of(const JobView& view) {
   return static_cast<int>(view.status && *view.status > 0 ? *view.status : 1);
 }
 
-// Of a job that another command changes or has deleted. The command goes on with its other jobs.
+// Of a job that another command changes or has deleted, that is damaged or of another machine. The command
+// goes on with its other jobs.
 void note_refusal(const Error& error, Console& console) {
-  if (error.code() != ErrorCode::io && error.code() != ErrorCode::not_found) throw Error(error);
+  constexpr std::array kOfOneJob{ErrorCode::io, ErrorCode::not_found, ErrorCode::corrupt_data,
+                                 ErrorCode::cluster};
+  if (std::ranges::find(kOfOneJob, error.code()) == kOfOneJob.end()) throw Error(error);
   console.note(printable(error.message()) + "\n" +
                (error.hint().empty() ? "" : "  hint: " + printable(error.hint()) + "\n"));
 }
@@ -197,7 +202,7 @@ int run_job_delete(const Call& call, Console& console) {
   for (const JobPaths& paths : jobs_of(call)) {
     std::optional<jobs::FileLock> change;
     try {
-      change = jobs::take_to_change(paths);
+      if (fs::exists(paths.spec())) change = jobs::take_to_change(paths);  // else nobody starts it again
     } catch (const Error& error) {
       note_refusal(error, console);
       ++refused;

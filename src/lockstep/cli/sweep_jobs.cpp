@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -110,6 +111,7 @@ std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const swee
   const fs::path root = jobs::jobs_folder();
   cluster::check_jobs_folder(profile.profile, root);
   std::vector<std::string> ids = known_jobs(paths);
+  std::set<std::string> damaged;  // another job takes the place of each
   for (const std::string& id : ids) {
     try {
       const jobs::JobPaths job = jobs::find_job(root, id);
@@ -118,10 +120,11 @@ std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const swee
       if (!cluster::requeue_job(job, place.runner) && cluster::submitted_id(job, known).empty())
         cluster::submit_jobs({job}, place);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::not_found) throw;
+      if (error.code() == ErrorCode::corrupt_data) damaged.insert(id);
+      if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::not_found) throw;
     }
   }
-  std::erase_if(ids, [&](const std::string& id) { return !fs::exists(root / id); });
+  std::erase_if(ids, [&](const std::string& id) { return damaged.contains(id) || !fs::exists(root / id); });
   const int64_t wanted = jobs_of_sweep(spec);
   const jobs::LocalQueue::Making sign{jobs::LocalQueue(root)};
   std::vector<jobs::JobPaths> made;

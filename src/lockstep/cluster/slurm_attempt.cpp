@@ -386,7 +386,8 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
       (result.reason.empty() ? "" : ": " + result.reason) +
       (result.step >= 0 ? ", after step " + with_commas(result.step) : ""));
   if (goes_on && jobs::is_wanted(paths) && requeue(id, say)) return 0;
-  if (goes_on && jobs::is_marked_cancelled(paths)) jobs::end_job(paths, AttemptEnd::cancelled, "");
+  if (goes_on && jobs::is_marked_cancelled(paths))
+    jobs::try_to_write([&] { jobs::end_job(paths, AttemptEnd::cancelled, ""); });
   return is_written && (result.end == AttemptEnd::ended || result.end == AttemptEnd::fenced)
              ? 0
              : static_cast<int>(std::max<int64_t>(1, result.status));

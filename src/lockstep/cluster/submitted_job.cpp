@@ -185,7 +185,7 @@ bool requeue_job(const JobPaths& job, const std::vector<std::string>& runner) {
     const Phase phase = phase_there(id, job, spec);
     if (phase == Phase::failed || phase == Phase::cancelled)
       make_scheduler(profile_of_job(job, spec))->cancel(id);  // it may wait for a job that has failed
-    else if (phase != Phase::unknown)
+    else if (phase != Phase::unknown && phase != Phase::ended)
       return false;
   }
   jobs::forget_result(job);

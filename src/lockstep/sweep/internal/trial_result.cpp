@@ -273,12 +273,9 @@ std::optional<double> named_value(std::string_view output, std::string_view name
     const size_t end = std::min(rest.find_first_of(" \t,;"), rest.size());
     const std::string_view after = rest.substr(end);
     rest = rest.substr(0, end);
-    // 1,5 is another number than 1, whichever it is, and 1.000,5 may be another one than 1.
+    // 1,5 is another number than 1, whichever it is.
     const bool goes_on = after.size() > 1 && after[0] == ',' && '0' <= after[1] && after[1] <= '9';
-    const size_t point = rest.find('.');
-    const bool may_be_thousands =
-        point != std::string_view::npos && rest.size() == point + 4 && rest.find_first_not_of("-0") < point;
-    if (goes_on && (may_be_thousands || parse_number<int64_t>(rest))) continue;
+    if (goes_on && parse_number<int64_t>(rest)) continue;
     if (const auto number = parse_number<double>(rest)) value = number;
   }
   return value;
