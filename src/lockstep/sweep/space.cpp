@@ -128,7 +128,7 @@ Json json_number(const std::string& text) {
 bool is_json_number(const std::string& word) {
   const Json number = json_number(word);
   return number.is_number() && number.dump() == word &&
-         !(number.is_number_integer() && std::abs(number.get<double>()) > kMostWhole);
+         !(number.is_number_integer() && std::abs(number.get<int64_t>()) > static_cast<int64_t>(kMostWhole));
 }
 
 // The word of a choice is its value: 007 and 1e-3 are passed as they stand.
