@@ -126,9 +126,11 @@ Json json_number(const std::string& text) {
 
 // Whether JSON has a number that is written as the word and that readers with doubles keep.
 bool is_json_number(const std::string& word) {
+  constexpr auto kMost = static_cast<int64_t>(kMostWhole);
+  if (const auto whole = parse_number<int64_t>(word); whole && (*whole > kMost || *whole < -kMost))
+    return false;
   const Json number = json_number(word);
-  return number.is_number() && number.dump() == word &&
-         !(number.is_number_integer() && std::abs(number.get<int64_t>()) > static_cast<int64_t>(kMostWhole));
+  return number.is_number() && number.dump() == word;
 }
 
 // The word of a choice is its value: 007 and 1e-3 are passed as they stand.
