@@ -175,7 +175,7 @@ class Places(runs.TestFolders, unittest.TestCase):
         self.assertEqual(lines(sweep, "restart"), [])
 
     def test_a_damaged_job_counts_as_over(self):
-        sweep = self.folder / "damaged"
+        sweep = self.folder / "of-damaged-jobs"
         printed = runs.run("sweep", "--profile", "local", "--search", "grid", "--output", sweep, "--x", "1..3", "--",
                            "sleep", "60{x}")
         jobs = printed.splitlines()[0].removeprefix("jobs ").split(", ")
