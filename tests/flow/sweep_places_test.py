@@ -176,13 +176,19 @@ class Places(runs.TestFolders, unittest.TestCase):
 
     def test_a_damaged_job_counts_as_over(self):
         sweep = self.folder / "of-damaged-jobs"
-        printed = runs.run("sweep", "--profile", "local", "--search", "grid", "--output", sweep, "--x", "1..3", "--",
-                           "sleep", "60{x}")
-        jobs = printed.splitlines()[0].removeprefix("jobs ").split(", ")
+
+        def start():
+            printed = runs.run("sweep", "--profile", "local", "--search", "grid", "--output", sweep, "--x", "1..3", "--",
+                               "sleep", "60{x}")
+            return printed.splitlines()[0].removeprefix("jobs ").split(", ")
+        jobs = start()
         runs.run("job", "cancel", *jobs)
         for job in jobs:
             (self.folder / "queue" / job / "job.json").write_text("{")
         runs.run("sweep", "watch", sweep)
+        others = start()
+        self.assertEqual(set(others) & set(jobs), set())
+        runs.run("job", "cancel", *others)
         runs.run("job", "delete", *jobs)
 
     @unittest.skipUnless(runs.IS_LONG, "about two minutes")
