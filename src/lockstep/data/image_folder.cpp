@@ -210,7 +210,12 @@ void check_listing(const Files& files, const Listing& listing, const SourceOptio
         "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
         or_table("put the images of each class into their own folder: " + root + "/cat/1.png", find_table));
   }
-  if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty())
+  // Captions beside the images of a table are no fault of the data.
+  const auto has_table = [&] {
+    return options.classes.empty() && listing.images.classes.size() == 1 && !find_table().empty();
+  };
+  if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty() &&
+      !has_table())
     refuse_strays(root, listing.strays, images_of_classes(files, listing.images));
   if (listing.images.entries.empty())
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());

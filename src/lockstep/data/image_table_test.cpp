@@ -197,6 +197,9 @@ TEST_F(ImageTable, OfItsFolderIsNamedInHints) {
         HasSubstr(hint));
     EXPECT_EQ(open_source(root / name / "labels.csv").dataset.size(), 3) << "the hint works";
   }
+  folder_.write("m/images/7.txt", "a caption");
+  EXPECT_THAT(test::open_failure(root / "m"), HasSubstr("only one class")) << "not the caption";
+  std::filesystem::remove(root / "m/images/7.txt");
   std::filesystem::remove(root / "m/labels.csv");
   EXPECT_THAT(test::open_failure(root / "m"), HasSubstr("hint: name the folder that contains one folder"));
 }
