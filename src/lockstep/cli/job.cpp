@@ -202,7 +202,7 @@ int run_job_delete(const Call& call, Console& console) {
   for (const JobPaths& paths : jobs_of(call)) {
     std::optional<jobs::FileLock> change;
     try {
-      if (fs::exists(paths.spec())) change = jobs::take_to_change(paths);  // else nobody starts it again
+      if (jobs::has_spec(paths)) change = jobs::take_to_change(paths);  // else nobody starts it again
     } catch (const Error& error) {
       note_refusal(error, console);
       ++refused;

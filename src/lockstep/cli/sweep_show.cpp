@@ -33,8 +33,8 @@ struct SweepRowsChoice {
     field("Rows");
     field("sort", self.sort,
           "column to sort by: result, or the name of the metric (the best first), steps or time (the most "
-          "first), note (trials with a "
-          "note first), trial, state or a parameter (the least first); --sort=-COLUMN reverses the order");
+          "first), note (trials with a note first), trial, state or a parameter (the least first); "
+          "--sort=-COLUMN reverses the order");
     field("filter", self.filter,
           "show only trials that contain this text, or with COLUMN=TEXT, COLUMN!=TEXT, or a number after "
           "COLUMN<, >, <= or >=, such as 'state=ended result>=0.9'; several words must all fit; quotes hold "

@@ -236,7 +236,11 @@ Source open_image_folder(Files files, const SourceOptions& options) {
   const std::string& root = files.root();
   Listing listing = Sorting(files, options).run();
   if (!options.unlabelled) look_into_strays(files, listing.strays);
-  const FindTable find_table = [&] { return table_of_classes(files); };
+  std::optional<std::string> table;
+  const FindTable find_table = [&] {
+    if (!table) table = table_of_classes(files);
+    return *table;
+  };
   check_listing(files, listing, options, find_table);
   std::vector<std::string> classes = listing.images.classes;
   std::sort(classes.begin(), classes.end());

@@ -21,9 +21,7 @@ void add_reason(const std::string& reason, AttemptResult& result) {
   result.reason += (result.reason.empty() || reason.empty() ? "" : "; ") + reason;
 }
 
-bool is_wanted(const JobPaths& paths) {
-  return !is_marked_cancelled(paths) && ::access(paths.spec().c_str(), F_OK) == 0;
-}
+bool is_wanted(const JobPaths& paths) { return !is_marked_cancelled(paths) && has_spec(paths); }
 
 int write_when_there_is_space(const JobPaths& paths, const std::vector<int>& signals,
                               const std::function<void()>& write) {

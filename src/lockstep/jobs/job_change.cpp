@@ -11,8 +11,6 @@
 namespace lockstep::jobs {
 namespace {
 
-bool has_spec(const JobPaths& paths) { return ::access(paths.spec().c_str(), F_OK) == 0; }
-
 // Nothing if another command holds it, or has deleted the job.
 std::optional<FileLock> try_take_to_change(const JobPaths& paths) {
   try {

@@ -192,6 +192,8 @@ void forget_result(const JobPaths& paths) {
     throw errno_error(errno, "remove", paths.result().string());
 }
 
+bool has_spec(const JobPaths& paths) { return ::access(paths.spec().c_str(), F_OK) == 0; }
+
 bool is_forgotten(const JobPaths& paths, int64_t attempt) {
   return parse_number<int64_t>(first_line_of(paths.requeued())).value_or(0) >= attempt;
 }

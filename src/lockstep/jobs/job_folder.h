@@ -73,6 +73,9 @@ void end_job(const JobPaths& paths, AttemptEnd end, const std::string& reason);
 /// Makes a job that is over start again: attempts so far do not count any more.
 void forget_result(const JobPaths& paths);
 
+/// False for a job that was deleted.
+bool has_spec(const JobPaths& paths);
+
 /// Whether this attempt does not count any more. True for 0.
 bool is_forgotten(const JobPaths& paths, int64_t attempt);
 

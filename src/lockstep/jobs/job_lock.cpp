@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/missing_locks.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -42,14 +43,12 @@ std::optional<FileLock> FileLock::try_take(const std::filesystem::path& file) {
 }
 
 std::optional<FileLock> FileLock::try_take_where_possible(const std::filesystem::path& file) {
-  Descriptor opened = open_lock(file);
   try {
-    if (!set(opened.get(), F_OFD_SETLK, file)) return std::nullopt;
+    return try_take(file);
   } catch (const Error& error) {
-    const int reason = error.errno_value();
-    if (reason != ENOSYS && reason != EOPNOTSUPP && reason != ENOLCK) throw;
+    if (!is_without_locks(error.errno_value())) throw;
+    return FileLock(open_lock(file));
   }
-  return FileLock(std::move(opened));
 }
 
 FileLock FileLock::take(const std::filesystem::path& file) {

@@ -103,7 +103,7 @@ class LocalQueue::Moment {
     used_ = {};
     for (const std::string& id : names_in(queue_.folder_ / "running")) {
       const JobPaths paths{queue_.root_ / id};
-      if (is_present(paths.spec()) && is_held(paths.lock()) && !has_result(paths)) {
+      if (has_spec(paths) && is_held(paths.lock()) && !has_result(paths)) {
         std::ifstream entry(running(paths));
         int64_t workers = 1, memory = 0;
         entry >> workers >> memory;
@@ -111,7 +111,7 @@ class LocalQueue::Moment {
         used_.memory += memory;
         continue;
       }
-      if (!is_present(paths.spec()) || try_settle(paths)) ::unlink(running(paths).c_str());
+      if (!has_spec(paths) || try_settle(paths)) ::unlink(running(paths).c_str());
     }
   }
 
@@ -121,7 +121,7 @@ class LocalQueue::Moment {
     if (used_.workers >= limits_.workers) return std::nullopt;
     for (const std::string& entry : names_in(queue_.folder_ / "waiting")) {
       const JobPaths paths{queue_.root_ / id_in(entry)};
-      if (!is_present(paths.spec()) || has_result(paths)) {
+      if (!has_spec(paths) || has_result(paths)) {
         ::unlink((queue_.folder_ / "waiting" / entry).c_str());
         continue;
       }
@@ -201,7 +201,7 @@ class LocalQueue::Moment {
   bool is_ready(const JobPaths& paths, const JobSpec& spec) const {
     for (const std::string& id : spec.after) {
       const JobPaths before{queue_.root_ / id};
-      if (!is_present(before.spec())) {
+      if (!has_spec(before)) {
         try_end(paths, AttemptEnd::cancelled, "job " + id + ", which it follows, was deleted");
         return false;
       }
@@ -274,7 +274,7 @@ bool LocalQueue::is_empty() const {
   // Entries of jobs that are over stay until the next wake.
   const auto goes_on = [&](const std::string& id) {
     const JobPaths paths{root_ / id};
-    return is_present(paths.spec()) && !has_result(paths);
+    return has_spec(paths) && !has_result(paths);
   };
   std::vector<std::string> ids = names_in(folder_ / "running");
   for (const std::string& entry : names_in(folder_ / "waiting")) ids.push_back(id_in(entry));
@@ -334,7 +334,7 @@ void LocalQueue::tidy() const {
     const JobPaths paths{entry.path()};
     if (!parse_number<int64_t>(paths.id()) || has_result(paths) || is_present(moment.running(paths)))
       continue;
-    if (!is_present(paths.spec())) continue;
+    if (!has_spec(paths)) continue;
     JobSpec spec;
     try {
       spec = read_spec(paths);

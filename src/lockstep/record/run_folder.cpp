@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/missing_locks.h"
 #include "lockstep/base/host.h"
 
 namespace lockstep::record {
@@ -85,7 +86,7 @@ class RunFolder::Lock {
     while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       const int reason = errno;
       if (reason == EINTR) continue;
-      if (reason == ENOSYS || reason == EOPNOTSUPP || reason == ENOLCK) return;
+      if (is_without_locks(reason)) return;
       const Error error =
           reason == EWOULDBLOCK ? in_use(paths) : errno_error(reason, "lock", paths.lock().string());
       ::close(descriptor_);

@@ -169,9 +169,7 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const 
   for (const sweep::Parameter& one : table.spec.space.parameters()) parameters.push_back(json_of(one));
   Json& rows = json["rows"] = Json::array();
   for (const sweep::Row& row : table.rows) {
-    Json one = sweep::json_of(row, table.spec.space);
-    Json& texts = one["parameters"] = Json::object();
-    for (const auto& [name, text] : row.parameters) texts[name] = text;
+    Json one = sweep::json_of(row, /*space=*/{});  // without numbers: a page shows the words of a list
     if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
     rows.push_back(std::move(one));
   }
