@@ -94,11 +94,11 @@ class ManyTrials(browser.Studio, unittest.TestCase):
     def test_at_most_twenty_trials_can_be_picked(self):
         for trial in range(COUNT - 1, COUNT - 21, -1):
             self.page.check(f"input[aria-label='Pick trial {trial}']")
-        other = self.page.locator(f"input[aria-label='Pick trial {COUNT - 21}']")
-        self.assertTrue(other.is_disabled())
-        self.assertEqual(other.get_attribute("title"), "At most 20 trials can be picked")
+        other = f"input[aria-label='Pick trial {COUNT - 21}']"
+        self.page.wait_for_selector(other + ":disabled")
+        self.assertEqual(self.page.get_attribute(other, "title"), "At most 20 trials can be picked")
         self.page.uncheck(f"input[aria-label='Pick trial {COUNT - 1}']")
-        self.assertTrue(other.is_enabled())
+        self.page.wait_for_selector(other + ":enabled")
 
 
 if __name__ == "__main__":
