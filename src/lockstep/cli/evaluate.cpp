@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "lockstep/base/class_figures.h"
+#include "lockstep/base/counted.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/shell_word.h"
@@ -83,7 +84,7 @@ std::string evaluation_text(const train::Evaluation& evaluation, const train::Mo
                             const std::string& note, const Console& console) {
   const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
-  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) +
+  std::string text = counted(evaluation.samples, sample_word(model)) + ", loss " + fixed(evaluation.loss, 4) +
                      ", accuracy " + fixed(evaluation.accuracy, 4);
   if (evaluation.top5_accuracy) text += ", top-5 accuracy " + fixed(*evaluation.top5_accuracy, 4);
   text += ", macro F1 " + figure(macro_f1(evaluation, classes));
@@ -111,8 +112,8 @@ std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const 
   const std::string all = shown == mistakes.size()  ? ""
                           : output.mistakes.empty() ? " (--mistakes FILE writes all of them)"
                                                     : " (all of them are in " + output.mistakes + ")";
-  return "\n" + with_commas(static_cast<int64_t>(mistakes.size())) + " misclassified " + noun_of(model) +
-         ", worst first" + all + ":\n" + in_columns(rows, "rllrl");
+  return "\n" + counted(std::ssize(mistakes), "misclassified " + sample_word(model)) + ", worst first" + all +
+         ":\n" + in_columns(rows, "rllrl");
 }
 
 Json number_or_null(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }
