@@ -125,7 +125,7 @@ int run_cluster_list(const Call& call, Console& console) {
                     one.profile.login, is_damaged ? "unreadable" : machines_text(one.profile),
                     printable(one.file.string())});
   }
-  console.print(in_columns(rows, "llllll"));
+  console.print(in_columns_within(console.table_width(), rows, "llllll"));
   return 0;
 }
 
@@ -145,13 +145,13 @@ int run_cluster_show(const Call& call, Console& console) {
     return 0;
   }
   console.print(printable(jobs::shown_profile(found.name)) + (found.is_default ? " (default)" : "") + "\n");
-  console.print(in_columns(settings_rows(found.profile), "ll"));
+  console.print(in_columns_within(console.table_width(), settings_rows(found.profile), "ll"));
   std::vector<std::vector<std::string>> rows{{"host", "state", "cores", "memory", "GPUs", "reason"}};
   for (const cluster::Node& node : nodes)
     rows.push_back({node.host, node.state, with_commas(node.cores),
                     node.memory_mb > 0 ? as_bytes(node.memory_mb << 20) : "-",
                     node.gpus.empty() ? "-" : node.gpus, node.reason.empty() ? "-" : printable(node.reason)});
-  console.print("\n" + in_columns(rows, "llrrll"));
+  console.print("\n" + in_columns_within(console.table_width(), rows, "llrrll"));
   return 0;
 }
 

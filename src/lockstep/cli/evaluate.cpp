@@ -26,7 +26,7 @@ constexpr size_t kMostConfusions = 20;
 
 std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
 
-std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun) {
+std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun, int width) {
   std::vector<std::vector<std::string>> rows{{"class", noun, "right", "precision", "recall", "F1"}};
   const auto add = [&](const ClassFigures& row) {
     rows.push_back({name_cell(row.name), with_commas(row.samples), with_commas(row.right),
@@ -35,7 +35,7 @@ std::string class_table(const std::vector<ClassFigures>& figures, const std::str
   for (const ClassFigures& row : figures) add(row);
   add(mean_figures(figures));
   rows.back().front() = "(mean)";
-  return in_columns(rows, "lrrrrr");
+  return in_columns_within(width, rows, "lrrrrr");
 }
 
 std::string confusion_matrix(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
@@ -91,7 +91,7 @@ std::string evaluation_text(const train::Evaluation& evaluation, const train::Mo
   text = sentence(text, console.table_width());
   if (!note.empty()) text += sentence(note, console.table_width());
   text += "\n";
-  text += class_table(class_figures(evaluation.confusion, classes), noun);
+  text += class_table(class_figures(evaluation.confusion, classes), noun, console.table_width());
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, console.width())) return text + "\nconfusion matrix:\n" + matrix;
   return text + "\nmost frequent confusions (--json has all of them):\n" +
