@@ -136,7 +136,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                 self.assertEqual(runs.plan_line(output, "data loaders"),
                                  "2 no GPU is left for processes 4, 5 of the launcher; they decode images for the ranks "
                                  "of their machines")
-                decoded = {int(rank): int(count) for count, rank in re.findall(r"decoded (\d+) images for rank (\d)",
+                decoded = {int(rank): int(count) for count, rank in re.findall(r"decoded (\d+) images? for rank (\d)",
                                                                                printed)}
                 self.assertEqual(set(decoded), {0, 1}, printed)
                 self.assertGreater(sum(decoded.values()), 0, printed)

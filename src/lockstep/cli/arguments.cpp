@@ -106,6 +106,14 @@ std::string placeholder(std::string word) {
 // The name of a cloud, no placeholder.
 bool is_literal(const std::string& word) { return word.front() >= 'a' && word.front() <= 'z'; }
 
+// Options that name a file or a folder. Without a name, a run would begin with other data or weights.
+void check_not_empty(const std::string& option, const std::string& text) {
+  constexpr std::array<std::string_view, 4> kPlaces{"output", "test", "validation", "weights"};
+  if (!text.empty() || std::find(kPlaces.begin(), kPlaces.end(), option) == kPlaces.end()) return;
+  throw Error(ErrorCode::invalid_option, "option --" + option + " is empty",
+              "a variable of the shell may not be set; name a file or a folder, or leave the option out");
+}
+
 // An empty word is mostly a variable of a shell that is not set. Notes and values may be empty.
 void check_not_empty(const Verb& verb, const std::vector<std::string>& wanted,
                      const std::vector<std::string>& words) {
@@ -231,6 +239,7 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
     if (options[i]->count() == 0) continue;
     call.settings.push_back({fields[i].name, value_of(fields[i], *options[i], fields)});
     fields[i].check(call.settings.back().text);
+    check_not_empty(fields[i].name, call.settings.back().text);
   }
   check_words(verb, call.words);
   return call;

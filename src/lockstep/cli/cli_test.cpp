@@ -103,6 +103,12 @@ TEST(Arguments, AbsentValuesAndWordsAreNamed) {
   EXPECT_EQ(error_of({"a", "b"}).message(), "lockstep train does not accept the word \"b\"");
 }
 
+TEST(Arguments, NamesOfFilesAreNotEmpty) {
+  for (const char* option : {"--validation", "--test", "--weights", "--output"})
+    EXPECT_EQ(error_of({"f", option, ""}).message(), "option " + std::string(option) + " is empty");
+  EXPECT_EQ(options_of({"f", "--freeze", ""}).freeze, "");
+}
+
 TEST(Arguments, AnotherNameOfAnOptionIsTheOption) {
   EXPECT_EQ(read_arguments(verb_named("train"), {"f", "--learning-rate-schedule", "constant"})
                 .text_of("lr-schedule"),

@@ -123,8 +123,8 @@ struct PredictionOutput {
           "network's layers");
     field("output", self.output, "file to write (default: standard output)");
     field("format", self.format,
-          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
-          "safetensors");
+          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, "
+          "safetensors when it ends in .safetensors or has no ending");
     field("top", self.top,
           "write this number of classes with the highest scores for each sample, in place of the scores of "
           "all; 0: all",

@@ -9,6 +9,7 @@
 #include <optional>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
@@ -253,7 +254,7 @@ int run_queue_run(const Call& call, Console& console) {
         {.workers = choice.workers, .memory = static_cast<int64_t>(choice.memory_gb * 1024 * 1024 * 1024)});
   wake_local_queue(root);
   const jobs::QueueLimits limits = queue.limits();
-  console.print("the queue of this machine has " + with_commas(limits.workers) + " workers and " +
+  console.print("the queue of this machine has " + counted(limits.workers, "worker") + " and " +
                 as_bytes(limits.memory) + "\n");
   return 0;
 }

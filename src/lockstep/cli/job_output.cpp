@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -303,8 +304,7 @@ int run_job_fetch(const Call& call, Console& console) {
     if (!checkpoints) without.emplace_back("checkpoints");
     files += copy_in(view.run_folder, to / kRunFolder, without);
   }
-  console.print(printable(with_commas(files) + (files == 1 ? " file in " : " files in ") + to.string()) +
-                "\n");
+  console.print(printable(counted(files, "file") + " in " + to.string()) + "\n");
   if (!jobs::is_over(view))
     console.note("job " + jobs::shown_id(paths) + " is " + state_word(view) + "; there may be more later\n");
   return 0;

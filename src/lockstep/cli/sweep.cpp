@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sched.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
@@ -179,7 +180,7 @@ sweep::Table known_trials(const sweep::SweepPaths& paths, const sweep::SweepSpec
 void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& console) {
   const auto points = points_of(spec.space);
   if (!points || *points >= count || spec.options.search == sweep::SearchKind::grid) return;
-  console.note("lockstep: the space has " + std::to_string(*points) + (*points == 1 ? " point" : " points") +
+  console.note("lockstep: the space has " + counted(*points, "point") +
                ", so trials repeat; --search grid tries each once\n");
 }
 
@@ -257,14 +258,15 @@ int run_sweep(const Call& call, Console& console) {
                   fixed(100 * end.idle_seconds / (end.seconds * static_cast<double>(end.side_by_side)), 0) +
                   " % of it (--lag, --free)\n");
   if (end.moved > 0)
-    console.print(std::to_string(end.moved) + (end.moved == 1 ? " trial" : " trials") +
-                  " went on with workers of places that had nothing to do\n");
+    console.print(counted(end.moved, "trial") + " went on with workers of places that had nothing to do\n");
   if (end.peak_memory > 0)
     console.print(as_duration(end.seconds) +
                   "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
   if (const int64_t kept = spec.options.keep_weights;
       spec.trains() && kept > 0 && static_cast<int64_t>(table.rows.size()) > kept)
-    console.print("the best " + std::to_string(kept) + " trials keep their weights (--keep-weights)\n");
+    console.print("the best " +
+                  (kept == 1 ? "trial keeps its" : std::to_string(kept) + " trials keep their") +
+                  " weights (--keep-weights)\n");
   if (!end.is_complete) {
     console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
                  "\n");

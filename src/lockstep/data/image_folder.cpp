@@ -11,6 +11,7 @@
 #include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/image_listing.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/data/internal/other_data.h"
 #include "lockstep/data/internal/strays.h"
 #include "lockstep/io/address.h"
 
@@ -191,6 +192,18 @@ std::string file_of_sequences(const std::vector<BadSample>& strays) {
   return first;
 }
 
+// Beside files of sequences, or among images, other texts with numbers say nothing.
+void refuse_unread_data(const Files& files, const Listing& listing) {
+  if (!file_of_sequences(listing.strays).empty()) return;
+  const auto may_be = listing.images.entries.empty() ? may_be_other_data : may_annotate_images;
+  std::vector<std::string> paths;
+  for (const BadSample& stray : listing.strays) {
+    if (stray.reason == kNoImageName && may_be(stray.source))
+      paths.push_back(stray.source.substr(files.shown("").size()));
+  }
+  refuse_other_data(files, paths);
+}
+
 void check_listing(const Files& files, const Listing& listing, const SourceOptions& options,
                    const FindTable& find_table) {
   const std::string& root = files.root();
@@ -203,6 +216,8 @@ void check_listing(const Files& files, const Listing& listing, const SourceOptio
       throw Error(ErrorCode::invalid_option,
                   "\"" + root + "\" has no class folders, but it has sequence files",
                   "name one of the files: " + sequences);
+    if (find_table().empty())
+      refuse_other_data(files, files.at_root(has_images ? may_annotate_images : may_be_other_data));
     if (options.unlabelled)
       throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
     throw Error(
@@ -215,8 +230,10 @@ void check_listing(const Files& files, const Listing& listing, const SourceOptio
     return options.classes.empty() && listing.images.classes.size() == 1 && !find_table().empty();
   };
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty() &&
-      !has_table())
+      !has_table()) {
+    refuse_unread_data(files, listing);
     refuse_strays(root, listing.strays, images_of_classes(files, listing.images));
+  }
   if (listing.images.entries.empty())
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
   const bool may_be_empty =
@@ -235,7 +252,7 @@ bool fits_image_folder(const Files& files) { return !files.one_file(); }
 Source open_image_folder(Files files, const SourceOptions& options) {
   const std::string& root = files.root();
   Listing listing = Sorting(files, options).run();
-  if (!options.unlabelled) look_into_strays(files, listing.strays);
+  look_into_strays(files, listing.strays);
   std::optional<std::string> table;
   const FindTable find_table = [&] {
     if (!table) table = table_of_classes(files);

@@ -24,6 +24,15 @@ TEST(Strays, AJpegByAnotherNameIsToBeRenamed) {
                                                  HasSubstr("does not end in .jpg; rename it")));
 }
 
+TEST(Strays, WhatPredictionSkipsIsLookedInto) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "cat/2.jpg_large"})
+    folder.write(name, test::bytes_of(test::kJpegGrey));
+  const Source source = open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true});
+  ASSERT_EQ(source.skipped.size(), 1u);
+  EXPECT_THAT(source.skipped[0].reason, HasSubstr("it is a JPEG"));
+}
+
 TEST(Strays, RareEndingsOfImagesAreImages) {
   const TemporaryFolder folder;
   for (const char* name : {"cat/1.JPE", "cat/2.jpe", "dog/1.jfif", "dog/2.JFIF", "dog/3.dib", "dog/4.JPEG"})

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
@@ -224,7 +225,10 @@ Json json_of(const Row& row, const Space& space) {
 void check_is_trial(const SweepPaths& paths, int64_t trial) {
   const Table table = read_table(paths);
   if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
-    throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial),
+    throw Error(ErrorCode::not_found,
+                "the sweep has no trial " + std::to_string(trial) + ": " +
+                    (table.rows.empty() ? "none" : counted(std::ssize(table.rows), "trial")) +
+                    (table.rows.size() > 1 ? " have" : " has") + " begun, numbered from 0",
                 "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
 }
 

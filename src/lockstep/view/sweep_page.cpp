@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/internal/markup.h"
@@ -66,7 +67,7 @@ std::string head(const SweepPage& page) {
     figures +=
         figure(table.spec.metric(), result_of(*best), "trial " + std::to_string(best->trial) + ", the best");
   figures += figure("trials", with_commas(static_cast<int64_t>(table.rows.size())), states_text(table));
-  figures += figure("time of all trials", as_duration(seconds), with_commas(steps) + " steps");
+  figures += figure("time of all trials", as_duration(seconds), counted(steps, "step"));
   const sweep::SweepOptions& options = table.spec.options;
   figures += figure("search", enum_names(options.search)[static_cast<size_t>(options.search)],
                     "seed " + std::to_string(options.seed) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/gpu.h"
@@ -121,7 +122,7 @@ void place_ranks(Placement& placement, const Options& options, const device::Inv
                              " on each of " + std::to_string(ranks.count) + " ranks, over " + ranks.way;
   if (each > inventory.cores)
     placement.workers_reason +=
-        "; more than the " + std::to_string(inventory.cores) + " cores that may be used, so they take turns";
+        "; more than the " + counted(inventory.cores, "core") + " that may be used, so they take turns";
 }
 
 void place_on_cores(Placement& placement, const Options& options, int64_t shards,
@@ -132,14 +133,14 @@ void place_on_cores(Placement& placement, const Options& options, int64_t shards
     placement.workers_reason = "asked for";
     if (options.workers > cores)
       placement.workers_reason +=
-          "; more than the " + std::to_string(cores) + " cores that may be used, so they take turns";
+          "; more than the " + counted(cores, "core") + " that may be used, so they take turns";
     return;
   }
   placement.workers = std::min(cores, shards);
   placement.workers_reason = "one for each core, at most one for each shard";
   if (!inventory.cores_reason.empty())
     placement.workers_reason +=
-        "; of " + std::to_string(inventory.cores_online) + " cores " + inventory.cores_reason;
+        "; of " + counted(inventory.cores_online, "core") + " " + inventory.cores_reason;
   if (cores > shards)
     placement.workers_reason +=
         "; " + std::to_string(cores - shards) +

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -54,8 +55,7 @@ std::string batch_norm_reason(const Plan& plan, const PlanReasons& reasons) {
                          : "asked for";
   const int64_t shards = used_shards(step.shards, step.mini_batch_size);
   const std::vector<Range> groups = norm_groups({step.mini_batch_size, shards, step.batch_norm_group});
-  text +=
-      "; " + std::to_string(groups.size()) + (groups.size() == 1 ? " group" : " groups") + " in a mini-batch";
+  text += "; " + counted(std::ssize(groups), "group") + " in a mini-batch";
   const auto spanning = spanning_groups(groups, shards, plan.machine.deal(reasons.ranks));
   if (spanning.empty()) return text + ", none spans workers";
   const bool ranks = std::any_of(spanning.begin(), spanning.end(),
@@ -140,8 +140,8 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
     lines.push_back({"mini-batch", std::to_string(plan.step.mini_batch_size),
                      mini_batch_reason(plan.step, reasons.mini_batch)});
     if (plan.step.batch_norm_group > 0)
-      lines.push_back({"batch norm", std::to_string(plan.step.batch_norm_group) + " samples",
-                       batch_norm_reason(plan, reasons)});
+      lines.push_back(
+          {"batch norm", counted(plan.step.batch_norm_group, "sample"), batch_norm_reason(plan, reasons)});
   }
   if (plan.step.out_of_memory == OutOfMemory::split)
     lines.push_back(
