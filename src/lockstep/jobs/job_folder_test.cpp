@@ -1,5 +1,7 @@
 #include "lockstep/jobs/job_folder.h"
 
+#include <cerrno>
+#include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -12,6 +14,7 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/job_change.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
 #include "lockstep/jobs/left_folders.h"
@@ -195,6 +198,24 @@ TEST(AttemptEnd, AJobThatWasCancelledOrDeletedIsNotWanted) {
   mark_cancelled(paths);
   EXPECT_FALSE(is_wanted(paths));
   EXPECT_FALSE(is_wanted({root.path() / "2"}));
+}
+
+// On whatever machine it runs.
+TEST(JobState, SaysThatAResultWaitsForSpace) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}, .scheduler = "slurm"});
+  const AttemptResult result{.end = AttemptEnd::ended, .attempt = begin_attempt(paths)};
+  int calls = 0;
+  EXPECT_EQ(write_when_there_is_space(
+                paths, result.attempt, {SIGTERM},
+                [&] {
+                  EXPECT_EQ(view_of(paths).reason.find("waits for space") != std::string::npos, calls > 0);
+                  if (++calls == 1) throw errno_error(ENOSPC, "write", "result");
+                  end_attempt(paths, result);
+                }),
+            0);
+  EXPECT_EQ(view_of(paths).state, JobState::ended);
+  EXPECT_EQ(view_of(paths).reason, "");
 }
 
 TEST(JobQueue, IsEmptyWhenItsJobsAreOver) {
