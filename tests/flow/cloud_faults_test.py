@@ -104,17 +104,35 @@ class CloudFaults(Cloud):
         with lock.open("w") as held:
             fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
             for words in (account.create_words("c1"), ("remove", "c1", "--yes", "--region", account.region)):
-                self.assertIn('another command makes or removes the cluster "c1"', self.error_of(account.run(*words)))
+                self.assertIn('another command makes, changes or removes the cluster "c1"', self.error_of(account.run(*words)))
         self.assertFalse(account.log.exists())
         self.assertEqual(account.left("c1"), [])
         self.check(account.run(*account.create_words("c1")))
 
-    def test_a_cluster_is_removed_although_its_lock_cannot_be_taken(self):
+    def test_two_commands_that_change_one_cluster(self):
+        """The second is refused before it asks AWS for anything or writes."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        file = account.folder / "state/lockstep/cloud/c1/cluster.json"
+        before = file.read_text(), account.log.read_text()
+        with (account.folder / "state/lockstep/cloud/c1.lock").open("w") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
+            for words in (("start", "c1"), ("stop", "c1"), ("resize", "c1", "--workers", "16", "--yes")):
+                self.assertIn('another command makes, changes or removes the cluster "c1"',
+                              self.error_of(account.run(*words)))
+            waiting = account.start("wait", "c1")  # for AWS, and then for that command
+            self.assertEqual((file.read_text(), account.log.read_text()), before)
+            self.assertEqual(self.head_state(), "running")
+        self.assertEqual(waiting.wait(timeout=120), 0)
+
+    def test_a_cluster_is_stopped_and_removed_although_its_lock_cannot_be_taken(self):
         account = self.account
         self.check(account.run(*account.create_words("c1")))
         lock, = account.folder.glob("**/c1.lock")
         lock.unlink()
         lock.mkdir()
+        self.assertIn("the machines are turned off all the same", self.check(account.run("stop", "c1")).stderr)
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
         done = self.check(account.run("remove", "c1", "--yes"))
         self.assertIn("the cluster is removed all the same", done.stderr)
         self.assertIn("nothing with the tag lockstep-cluster=c1", done.stdout)

@@ -56,9 +56,16 @@ int run_import(const Call& call, Console& console) {
     std::tie(options.height, options.width) = train::parse_size("image-size", settings.image_size);
   const onnx::Imported imported = onnx::import_onnx(read_file(file, kMostModelBytes), options);
   const onnx::TrainedNetwork& trained = imported.trained;
-  nn::write_safetensors_atomic(weights, trained.state);
-  write_file_atomic(graph, trained.network.spec().dump(2) + "\n");
-  if (!trained.classes.empty()) write_file_atomic(classes, join(trained.classes, "\n") + "\n");
+  try {
+    nn::write_safetensors_atomic(weights, trained.state);
+    write_file_atomic(graph, trained.network.spec().dump(2) + "\n");
+    if (!trained.classes.empty()) write_file_atomic(classes, join(trained.classes, "\n") + "\n");
+  } catch (...) {
+    // The next try would refuse what is there of this one.
+    std::error_code ignored;
+    for (const auto& path : {graph, weights, classes}) std::filesystem::remove(path, ignored);
+    throw;
+  }
   for (const std::string& note : imported.notes) console.note("note: " + printable(note) + "\n");
   const auto table = nn::inspect_network(trained.network, trained.input);
   const std::string files = trained.classes.empty()

@@ -24,6 +24,7 @@
 #include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_store.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/jobs/local_queue.h"
 
 namespace lockstep::cli {
@@ -216,12 +217,14 @@ int run_job_delete(const Call& call, Console& console) {
       ++refused;
       continue;
     }
-    const fs::path gone = paths.folder.parent_path() / (".gone-" + random_hex(8));
+    const fs::path gone = paths.folder.parent_path() / (std::string(jobs::kGoneFolder) + random_hex(8));
     rename_path(paths.folder, gone);
     change.reset();  // on NFS a file that is open leaves another one in the folder
     std::error_code code;
     fs::remove_all(gone, code);
-    if (code) throw errno_error(code.value(), "remove", gone.string());
+    // Another command may remove what it takes for left behind.
+    if (code && code != std::errc::no_such_file_or_directory)
+      throw errno_error(code.value(), "remove", gone.string());
     console.print(job_text(jobs::shown_id(paths), "deleted"));
   }
   return refused > 0 ? 1 : 0;

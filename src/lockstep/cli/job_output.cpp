@@ -84,47 +84,64 @@ int64_t rank_of(std::string_view line, size_t& begin) {
   return *rank;
 }
 
-// Reads what is added to a diary.
+// Prints what is added to a diary. It may be larger than memory, and so may a line of it.
 class Diary {
  public:
   Diary(fs::path file, int64_t rank) : file_(std::move(file)), rank_(rank) {}
 
   /// What was added; `is_over`: also a last line without its end.
-  std::string read(bool is_over) {
+  void print_new(Console& console, bool is_over) {
     std::error_code code;
-    if (!fs::exists(file_, code)) return "";
+    if (!fs::exists(file_, code)) return;
     constexpr size_t kPiece = 1 << 16;
     const OpenFile file(file_, O_RDONLY);
-    std::string text, piece(kPiece, '\0');
+    std::string piece(kPiece, '\0');
     while (const size_t got = file.read_at(offset_, piece)) {
-      text.append(piece, 0, got);
       offset_ += static_cast<int64_t>(got);
+      const std::string_view text(piece.data(), got);
+      console.print(rank_ < 0 ? text : of_rank(text));
     }
-    if (rank_ < 0) return text;
-    rest_ += text;
-    return lines_of_rank(is_over);
+    if (!is_over) return;
+    std::string rest = begin_.empty() ? "" : take_beginning();
+    if (is_shown_.value_or(false)) rest += "\n";
+    is_shown_.reset();
+    console.print(rest);
   }
 
  private:
-  std::string lines_of_rank(bool is_over) {
-    std::string lines;
-    size_t begin = 0;
-    while (true) {
-      const size_t end = rest_.find('\n', begin);
-      if (end == std::string::npos && (!is_over || begin == rest_.size())) break;
-      const std::string line = rest_.substr(begin, end == std::string::npos ? end : end - begin);
-      size_t text = 0;
-      if (rank_of(line, text) == rank_) lines += line.substr(text) + "\n";
-      begin = end == std::string::npos ? rest_.size() : end + 1;
+  std::string of_rank(std::string_view text) {
+    std::string shown;
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+      text.remove_prefix(line.size());
+      const bool is_complete = line.back() == '\n';
+      if (is_shown_) {
+        if (*is_shown_) shown += line;
+      } else {
+        begin_ += line;
+        if (is_complete || begin_.size() >= kMostBeforeText) shown += take_beginning();
+      }
+      if (is_complete) is_shown_.reset();
     }
-    rest_.erase(0, begin);
-    return lines;
+    return shown;
   }
+
+  // What is shown of the beginning of a line, which says whose it is.
+  std::string take_beginning() {
+    size_t text = 0;
+    is_shown_ = rank_of(begin_, text) == rank_;
+    std::string shown = *is_shown_ ? begin_.substr(text) : "";
+    begin_.clear();
+    return shown;
+  }
+
+  static constexpr size_t kMostBeforeText = 64;  // letters; a number of a rank has at most 19
 
   fs::path file_;
   int64_t rank_;
   int64_t offset_ = 0;
-  std::string rest_;  // of a line whose end is not there yet
+  std::string begin_;             // of a line of which it is not known yet whether it is shown
+  std::optional<bool> is_shown_;  // the line of which a part was read
 };
 
 // Calls `look` until it returns false or a signal asks to end. False after a signal.
@@ -186,14 +203,15 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
   const bool is_over = look_until_over(signals, [&] {
     const JobView view = watch.now(paths);
     if (view.attempt != attempt) {
-      if (diary)
-        console.print(diary->read(/*is_over=*/true) + "--- attempt " + std::to_string(view.attempt) +
-                      " ---\n");
+      if (diary) {
+        diary->print_new(console, /*is_over=*/true);
+        console.print("--- attempt " + std::to_string(view.attempt) + " ---\n");
+      }
       attempt = view.attempt;
       diary.emplace(paths.diary(attempt), rank);
     }
     const bool goes_on = !jobs::is_over(view);
-    if (diary) console.print(diary->read(!goes_on));
+    if (diary) diary->print_new(console, !goes_on);
     return goes_on;
   });
   return is_over ? 0 : signals.signal();
@@ -278,7 +296,7 @@ int run_job_diary(const Call& call, Console& console) {
     console.note("job " + jobs::shown_id(paths) + " has not begun\n");
     return 0;
   }
-  console.print(Diary(paths.diary(attempt), choice.rank).read(/*is_over=*/true));
+  Diary(paths.diary(attempt), choice.rank).print_new(console, /*is_over=*/true);
   return 0;
 }
 

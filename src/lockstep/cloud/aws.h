@@ -27,9 +27,12 @@ class AwsProvider : public Provider {
   void put_files(const ClusterRecord& record);
   std::filesystem::path write_config(const ClusterRecord& record);
   void check_owner(const Json& state, const ClusterRecord& record) const;
-  Json wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch);
+  Json wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch);
   ClusterRecord running_record(const std::string& name);
-  ClusterRecord complete(const std::string& name, const Json& state);
+  jobs::FileLock wait_for_lock(const std::string& name, const Watch& watch) const;
+  void change_record(const std::string& name, const std::function<void(ClusterRecord&)>& change,
+                     const Watch& watch);
+  ClusterRecord complete(const std::string& name, const Json& state, const Watch& watch);
   void forget_refused_resize(ClusterRecord record);
   void write_profile(const ClusterRecord& record, const ClusterPlan& planned, const Json& machines);
   std::string host_key(const std::string& name, const std::string& region) const;

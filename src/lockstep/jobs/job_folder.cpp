@@ -16,6 +16,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_run.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
@@ -72,21 +73,27 @@ std::string path_list(const JobPaths& paths, const JobSpec& spec, const char* be
   return join(folders, ":");
 }
 
-}  // namespace
-
-void write_file_quick(const fs::path& path, std::string_view bytes) {
+template <class BeforeClose>
+void replace_file(const fs::path& path, std::string_view bytes, const BeforeClose& before_close) {
   fs::path neighbour = path;
   // Processes of other machines, and of containers, may have this one's number.
   neighbour += "." + random_hex(8) + ".part";
   try {
     OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
     file.write(bytes);
+    before_close(file);
     file.close();
     rename_path(neighbour, path);
   } catch (...) {
     ::unlink(neighbour.c_str());
     throw;
   }
+}
+
+}  // namespace
+
+void write_file_quick(const fs::path& path, std::string_view bytes) {
+  replace_file(path, bytes, [](OpenFile&) {});
 }
 
 fs::path jobs_folder() {
@@ -106,9 +113,10 @@ fs::path jobs_folder() {
 
 JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
   make_folders(root);
-  const JobPaths hidden{root / (".new-" + random_hex(8))};
+  const JobPaths hidden{root / (std::string(kNewFolder) + random_hex(8))};
   if (::mkdir(hidden.folder.c_str(), 0755) != 0) throw errno_error(errno, "create", hidden.folder.string());
   try {
+    sign_new_folder(hidden.folder);
     if (fill) fill(hidden);
     OpenFile file(hidden.spec(), O_WRONLY | O_CREAT | O_EXCL);
     // A command may have a secret among its words.
@@ -121,6 +129,7 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
       // Before the job is there: who sees it goes on from its number, so the last one written is the highest.
       write_file_quick(root / ".last", std::to_string(number) + "\n");
       if (::rename(hidden.folder.c_str(), paths.folder.c_str()) == 0) {
+        remove_sign(paths.folder);
         // After the rename: the disk's journal then writes both at once. Nobody knows the job yet.
         file.sync();
         file.close();
@@ -153,7 +162,8 @@ int64_t begin_attempt(const JobPaths& paths) {
   for (int64_t attempt = newest_attempt(paths) + 1;; ++attempt) {
     if (::mkdir(paths.attempt_folder(attempt).c_str(), 0755) == 0) {
       try {
-        write_file_quick(paths.attempt(), std::to_string(attempt) + "\n");
+        replace_file(paths.attempt(), std::to_string(attempt) + "\n", [](OpenFile& file) { file.sync(); });
+        sync_folder(paths.folder);
       } catch (...) {
         ::rmdir(paths.attempt_folder(attempt).c_str());  // each start would leave one while the disk is full
         throw;

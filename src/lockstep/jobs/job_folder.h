@@ -54,7 +54,7 @@ JobSpec read_spec(const JobPaths& paths);
 int64_t newest_attempt(const JobPaths& paths);
 
 /// Begins an attempt: draws its number, of which no other has the same, and makes its folder. Attempts with a
-/// smaller number are over from now on, wherever they still run.
+/// smaller number are over from now on, wherever they still run; a power cut changes nothing of this.
 int64_t begin_attempt(const JobPaths& paths);
 
 /// How an attempt ended; nothing while it goes on, if it left none, or if the file is damaged.

@@ -1,5 +1,7 @@
 #include "lockstep/jobs/job_folder.h"
 
+#include <cerrno>
+#include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -12,8 +14,10 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/job_change.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/jobs/local_attempt.h"
 #include "lockstep/jobs/local_queue.h"
 
@@ -68,6 +72,27 @@ TEST(JobFolder, LeavesNothingIfItCannotBeMade) {
   const TemporaryFolder root;
   EXPECT_THROW(make_job(root.path(), {}, [](const JobPaths&) { throw Error(ErrorCode::io, "no"); }), Error);
   EXPECT_TRUE(std::filesystem::is_empty(root.path()));
+}
+
+// As a command leaves it that is killed.
+TEST(LeftFolders, AreRemovedWhenTheirMakersAreGone) {
+  const TemporaryFolder root;
+  const auto folders = [&] {
+    return std::distance(std::filesystem::directory_iterator(root.path()),
+                         std::filesystem::directory_iterator());
+  };
+  const pid_t child = ::fork();
+  if (child == 0) make_job(root.path(), {.command = {"true"}}, [](const JobPaths&) { ::_exit(0); });
+  ::waitpid(child, nullptr, 0);
+  root.write(".gone-1a/attempt-1/diary", "");
+  EXPECT_EQ(folders(), 2);
+  const JobPaths job = make_job(root.path(), {.command = {"true"}}, [&](const JobPaths& hidden) {
+    remove_left_folders(root.path());
+    EXPECT_TRUE(std::filesystem::exists(hidden.folder));
+  });
+  EXPECT_TRUE(has_spec(job));
+  EXPECT_EQ(folders(), 2);  // the job and .last
+  EXPECT_FALSE(std::filesystem::exists(job.folder / "maker.json"));
 }
 
 TEST(JobFolder, TellsWhatIsDamaged) {
@@ -173,6 +198,24 @@ TEST(AttemptEnd, AJobThatWasCancelledOrDeletedIsNotWanted) {
   mark_cancelled(paths);
   EXPECT_FALSE(is_wanted(paths));
   EXPECT_FALSE(is_wanted({root.path() / "2"}));
+}
+
+// On whatever machine it runs.
+TEST(JobState, SaysThatAResultWaitsForSpace) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}, .scheduler = "slurm"});
+  const AttemptResult result{.end = AttemptEnd::ended, .attempt = begin_attempt(paths)};
+  int calls = 0;
+  EXPECT_EQ(write_when_there_is_space(
+                paths, result.attempt, {SIGTERM},
+                [&] {
+                  EXPECT_EQ(view_of(paths).reason.find("waits for space") != std::string::npos, calls > 0);
+                  if (++calls == 1) throw errno_error(ENOSPC, "write", "result");
+                  end_attempt(paths, result);
+                }),
+            0);
+  EXPECT_EQ(view_of(paths).state, JobState::ended);
+  EXPECT_EQ(view_of(paths).reason, "");
 }
 
 TEST(JobQueue, IsEmptyWhenItsJobsAreOver) {

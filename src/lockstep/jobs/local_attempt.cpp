@@ -230,7 +230,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   add_reason(files.copy(begun.paths, begun.attempt), result);
   result.ended = now_seconds();
   // Its lock says meanwhile that the job is not over.
-  const int asked = write_when_there_is_space(begun.paths, {SIGTERM, SIGINT, SIGHUP},
+  const int asked = write_when_there_is_space(begun.paths, begun.attempt, {SIGTERM, SIGINT, SIGHUP},
                                               [&] { end_attempt(begun.paths, result); });
   if (asked != 0) signal = asked;
   if (::chdir("/") != 0) return signal == 0;  // so that the folder can be removed

@@ -60,9 +60,8 @@ class Engine {
       if (places_.running().empty() && !search_.next()) break;
       std::this_thread::sleep_for(options_.shared ? kSharedPoll : kPoll);
       const auto now = Clock::now();
-      const double free =
-          std::max(0.0, static_cast<double>(side_by_side_) - static_cast<double>(places_.workers()) /
-                                                                 static_cast<double>(spec_.options.workers));
+      const double busy = static_cast<double>(places_.workers()) / static_cast<double>(spec_.options.workers);
+      const double free = std::max(0.0, static_cast<double>(side_by_side_) - busy);
       idle_ += free * std::chrono::duration<double>(now - last).count();
       last = now;
       look_at_trials();
@@ -153,20 +152,13 @@ class Engine {
   }
 
   std::vector<std::string> words_of(int64_t trial) const {
-    std::vector<std::string> words;
-    for (const auto& [name, value] : parameters_of(trial)) words.push_back(name + "=" + value);
-    return words;
-  }
-
-  Assignment parameters_of(int64_t trial) const {
-    return search_.space().assignment(search_.trials()[static_cast<size_t>(trial)].point);
+    return search_.space().words_of(search_.trials()[static_cast<size_t>(trial)].point);
   }
 
   void look_at_told(const Trial& trial) {
     kept_weights_.take(trial);
     if (trial.state != TrialState::early || history_.ended_early(trial)) return;
-    history_.early[trial.number] = trial.step;
-    log_.write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
+    write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
     say(trial, "");
   }
 
@@ -224,17 +216,18 @@ class Engine {
 
   void start(const Segment& segment) {
     if (const auto asked = result_of_asked_end(paths_, spec_, segment)) return add_outcome(segment, *asked);
+    const Trial& trial = search_.trials()[static_cast<size_t>(segment.trial)];
     const std::vector<std::string> words = words_of(segment.trial);
     history_.begun[segment.trial] = words;
     log_.write({.kind = LogKind::begin, .trial = segment.trial, .until = segment.until, .parameters = words});
     const auto more = workers_of_.find(segment);
     const bool was_lost = history_.losses[segment.trial] > 0;  // it may be what ends others of its process
     places_.start({.segment = segment,
-                   .parameters = parameters_of(segment.trial),
+                   .parameters = search_.space().assignment(trial.point),
                    .lockstep = options_.lockstep,
                    .workers = more == workers_of_.end() ? spec_.options.workers : more->second},
                   was_lost);
-    say(search_.trials()[static_cast<size_t>(segment.trial)], "");
+    say(trial, "");
   }
 
   void look_at_trials() {
@@ -275,7 +268,8 @@ class Engine {
     stop_again();
     for (const SweepRequest& asked : requests_in(paths_)) {
       if (asked.what == "stop" && !asked.trial) stops_ = true;
-      const bool is_mine = asked.trial && (!options_.shared || places_.is_running(*asked.trial));
+      const bool is_mine = asked.trial && (!options_.shared || places_.is_running(*asked.trial) ||
+                                           (asked.what == "stop" && stop_between_rungs(*asked.trial)));
       if (!is_mine) continue;  // all programs see that the sweep is to stop
       std::error_code none;
       fs::remove(asked.file, none);
@@ -299,7 +293,7 @@ class Engine {
   }
 
   void stop_trial(int64_t trial) {
-    if (!places_.is_running(trial)) return stop_between_rungs(trial);
+    if (!places_.is_running(trial)) return (void)stop_between_rungs(trial);
     stopped_by_hand_[trial] = Clock::now();
     if (spec_.trains()) return ask_run_to_end(paths_, trial);
     for (const auto& [segment, running] : places_.running()) {
@@ -307,11 +301,17 @@ class Engine {
     }
   }
 
-  // It ends when its turn comes (result_of_asked_end).
-  void stop_between_rungs(int64_t trial) {
-    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
-    if (is_over(search_.trials()[static_cast<size_t>(trial)].state)) return;
-    if (spec_.trains() && record::holds_run(paths_.trial(trial))) ask_run_to_end(paths_, trial);
+  // A trial that nobody trains now ends where it is. Returns whether the request has been answered.
+  bool stop_between_rungs(int64_t trial) {
+    if (trial < 0 || trial >= std::ssize(search_.trials())) return false;
+    if (is_over(search_.trials()[static_cast<size_t>(trial)].state)) return true;
+    const Segment segment = search_.segment_of(trial);
+    if (!spec_.trains() || !record::holds_run(paths_.trial(trial)) || !claim(segment)) return false;
+    ask_run_to_end(paths_, trial);
+    const bool is_settled = has_parameters_of_search(trial) && !history_.known.contains(segment);
+    const auto result = is_settled ? result_of_asked_end(paths_, spec_, segment) : std::nullopt;
+    result ? add_outcome(segment, *result) : release(segment);  // without one, when its turn comes
+    return true;
   }
 
   // A run that was only about to begin takes a request for one to an earlier attempt.
@@ -376,8 +376,7 @@ class Engine {
   Clock::time_point looked_ = Clock::now(), moved_at_ = Clock::now();
   int64_t moved_ = 0;
   double idle_ = 0;
-  bool stops_ = false;
-  bool is_stopping_ = false;
+  bool stops_ = false, is_stopping_ = false;
 };
 
 }  // namespace

@@ -92,6 +92,9 @@ TEST_F(SweepFolder, ATrialThatEndsEarlyAgainIsWhereTheSearchHasIt) {
   // Earlier versions did not write the step.
   history.take({.kind = LogKind::early});
   EXPECT_TRUE(history.ended_early({.number = 0, .step = 90}));
+  history.take({.kind = LogKind::outcome, .trial = 1, .until = 90, .state = TrialState::stopped, .step = 30});
+  EXPECT_TRUE(history.ended_early({.number = 1, .step = 30}));
+  EXPECT_FALSE(history.ended_early({.number = 1, .step = 10}));
 }
 
 TEST_F(SweepFolder, ALogWithAnOutcomeThatCannotBeIsRefused) {
@@ -372,17 +375,12 @@ TEST(Space, FindsThePointOfAnAssignment) {
   space.add("size", "1..5");
   space.add("optimizer", "sgdm,adam");
   space.add("momentum", "0.5..0.9:when=optimizer=sgdm");
-  const auto words_of = [&](const Point& point) {
-    std::vector<std::string> words;
-    for (const auto& [name, value] : space.assignment(point)) words.push_back(name + "=" + value);
-    return words;
-  };
   const auto sampler = make_random_sampler(space, 1);
   for (int64_t trial = 0; trial < 20; ++trial) {
     const Point point = sampler->suggest(trial, {});
-    const auto found = space.point_of(words_of(point));
+    const auto found = space.point_of(space.words_of(point));
     ASSERT_TRUE(found);
-    EXPECT_EQ(words_of(*found), words_of(point));
+    EXPECT_EQ(space.words_of(*found), space.words_of(point));
     for (size_t i = 0; i < 3; ++i) EXPECT_EQ((*found)[i], point[i]);
   }
   const std::vector<std::string> fine{"rate=0.01", "size=2", "optimizer=adam"};
