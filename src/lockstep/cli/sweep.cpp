@@ -183,11 +183,9 @@ void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& conso
                ", so trials repeat; --search grid tries each once\n");
 }
 
-void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
-  const std::vector<std::string> reasons = reasons_for_another_table(spec);
-  if (!reasons.empty())
-    console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") +
-                 "\n");
+void mark_if_not_reproducible(sweep::SweepSpec& spec, Console& console) {
+  spec.not_reproducible = reasons_for_another_table(spec);
+  if (!spec.not_reproducible.empty()) console.note("lockstep: " + not_reproducible_text(spec) + "\n");
 }
 
 }  // namespace
@@ -212,7 +210,7 @@ int run_sweep(const Call& call, Console& console) {
   if (is_named && !exists && has_other_files(paths))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
-  check_reproducible(spec, console);
+  mark_if_not_reproducible(spec, console);
   warn_of_repeats(spec, search.count(), console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
@@ -244,7 +242,7 @@ int run_sweep(const Call& call, Console& console) {
                             {.lockstep = program,
                              .cores = usable_cores(),
                              .memory = memory_of(spec),
-                             .moves_workers = !depends_on_workers(spec),
+                             .moves_workers = may_move_workers(spec),
                              .stop = signals.token(),
                              .report = Report(spec, status)});
   }();
