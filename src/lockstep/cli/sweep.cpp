@@ -101,14 +101,16 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   return spec;
 }
 
-// Others than those of a sweep that was killed before it had its sweep.json.
+// Others than those of a sweep that was killed before it had its sweep.json, or that begins at the same time.
 bool has_other_files(const sweep::SweepPaths& paths) {
   std::error_code none;
+  bool found = false;
   for (const auto& entry : fs::directory_iterator(paths.folder, none)) {
     const std::string name = entry.path().filename().string();
-    if (name != paths.lock().filename() && !name.starts_with(paths.spec().filename().string())) return true;
+    found = found || (name != paths.lock().filename() && name != paths.jobs_lock().filename() &&
+                      !name.starts_with(paths.spec().filename().string()));
   }
-  return false;
+  return found && !fs::exists(paths.spec(), none);
 }
 
 // Another sweep that begins at the same time takes another one.
@@ -226,7 +228,7 @@ int run_sweep(const Call& call, Console& console) {
   }
   const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    sweep::prepare_shared_sweep(paths, spec);
+    const auto lock = sweep::prepare_shared_sweep(paths, spec);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
                   " shows the trials\n");
     return 0;

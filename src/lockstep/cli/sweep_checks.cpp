@@ -132,8 +132,9 @@ void check_command(const sweep::SweepSpec& spec, const Call& call, const AskedOp
 
 // Whether a name is that of a time or a speed: one of its words is.
 bool is_of_clock(const std::string& metric) {
-  constexpr std::array kWords{"time",    "runtime", "walltime", "seconds",  "second",  "secs",       "sec",   "ms",
-                              "minutes", "hours",   "duration", "elapsed", "latency", "throughput", "speed", "fps"};
+  constexpr std::array kWords{"time",    "runtime",    "walltime", "seconds", "second",   "secs",
+                              "sec",     "ms",         "minutes",  "hours",   "duration", "elapsed",
+                              "latency", "throughput", "speed",    "fps"};
   std::string word;
   for (const char c : lower(metric) + " ") {
     if ('a' <= c && c <= 'z') {
@@ -146,11 +147,12 @@ bool is_of_clock(const std::string& metric) {
   return false;
 }
 
-// Exchanges with which the table depends on the workers or on kills. bf16 and fp16 are none of them: a trial is
-// one rank, whose sum is rounded once, whatever the number of its workers.
+// Exchanges with which the table depends on the workers or on kills. bf16 and fp16 are none of them: a trial
+// is one rank, whose sum is rounded once, whatever the number of its workers.
 void add_exchanges(const sweep::SweepSpec& spec, const train::Options& options,
                    std::vector<std::string>& reasons) {
-  const bool averages = options.exchange == train::ExchangeKind::average || may_be(spec, "exchange", "average");
+  const bool averages =
+      options.exchange == train::ExchangeKind::average || may_be(spec, "exchange", "average");
   if (averages && options.shards == 0 && !is_searched(spec, "shards"))  // a replica for each worker
     reasons.emplace_back("--exchange average without --shards");
   if (options.exchange == train::ExchangeKind::powersgd || may_be(spec, "exchange", "powersgd"))

@@ -72,7 +72,9 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
   });
   if (is_reversed) std::reverse(rows.begin(), rows.end());
   if (choice.sort == "result")  // a trial without one is neither the best nor the worst
-    std::stable_partition(rows.begin(), rows.end(), [](const Row* row) { return row->value.has_value(); });
+    std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) {
+      return rank_of(*a, maximize).first < rank_of(*b, maximize).first;
+    });
   if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))
     rows.resize(static_cast<size_t>(choice.limit));
   return rows;
@@ -157,8 +159,8 @@ std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice,
   Cells cells = cells_of(table, chosen_rows(table, choice));
   const std::string mark = not_reproducible_text(table.spec);
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
-         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n" + mark +
-         (mark.empty() ? "" : "\n");
+         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n" +
+         mark + (mark.empty() ? "" : "\n");
 }
 
 std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width) {

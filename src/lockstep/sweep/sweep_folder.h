@@ -26,7 +26,8 @@ struct SweepPaths {
     return folder / "runners";
   }  ///< a lock of each, where there are several
   std::filesystem::path claims() const { return folder / "claims"; }
-  std::filesystem::path jobs() const { return folder / "jobs.json"; }  ///< in which runners work
+  std::filesystem::path jobs() const { return folder / "jobs.json"; }       ///< in which runners work
+  std::filesystem::path jobs_lock() const { return folder / "jobs.lock"; }  ///< of who submits them
   std::filesystem::path report() const { return folder / "report.html"; }
   std::filesystem::path trial(int64_t number) const;
   std::filesystem::path output(int64_t number) const;  ///< what it wrote to standard output and error
@@ -52,7 +53,8 @@ struct SweepSpec {
 /// Throws not_found if it is no folder of a sweep, corrupt_data.
 SweepSpec read_spec(const SweepPaths& paths);
 void write_spec(const SweepPaths& paths, const SweepSpec& spec);
-/// "another sweep may give another table, because of --free"; empty if nothing is known to make it another one.
+/// "another sweep may give another table, because of --free"; empty if nothing is known to make it another
+/// one.
 std::string not_reproducible_text(const SweepSpec& spec);
 /// sweep.json as a user may write it: "command", "parameters" and options by their names. Throws
 /// invalid_option.
@@ -87,8 +89,8 @@ std::string result_text(double value);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);
 
-/// Where a trial stands by its result, the best first: trials whose result counts (rank_of_result), then those
-/// that have one so far, then those without one. Of equal ones the first trial is the best.
+/// Where a trial stands by its result, the best first: trials whose result counts (rank_of_result), then
+/// those that have one so far, then those without one. Of equal ones the first trial is the best.
 using RowRank = std::pair<int, ResultRank>;
 RowRank rank_of(const Row& row, bool maximize);
 

@@ -162,9 +162,8 @@ std::string table_section(const SweepPage& page) {
   std::vector<const Row*> rows;
   for (const Row& row : page.table.rows) rows.push_back(&row);
   const bool maximize = page.table.spec.maximizes();
-  std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) {
-    return rank_of(*a, maximize) < rank_of(*b, maximize);
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Row* a, const Row* b) { return rank_of(*a, maximize) < rank_of(*b, maximize); });
   const TableRows table(page);
   std::string text = "<table class=\"trials\">" + table_heading(page) + "<tbody>\n";
   for (const Row* row : rows) text += table.row(*row);
