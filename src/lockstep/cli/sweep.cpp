@@ -102,14 +102,16 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   return spec;
 }
 
-// Others than those of a sweep that was killed before it had its sweep.json.
+// Others than those of a sweep that was killed before it had its sweep.json, or that begins at the same time.
 bool has_other_files(const sweep::SweepPaths& paths) {
   std::error_code none;
+  bool found = false;
   for (const auto& entry : fs::directory_iterator(paths.folder, none)) {
     const std::string name = entry.path().filename().string();
-    if (name != paths.lock().filename() && !name.starts_with(paths.spec().filename().string())) return true;
+    found = found || (name != paths.lock().filename() && name != paths.jobs_lock().filename() &&
+                      !name.starts_with(paths.spec().filename().string()));
   }
-  return false;
+  return found && !fs::exists(paths.spec(), none);
 }
 
 // Another sweep that begins at the same time takes another one.
@@ -184,11 +186,9 @@ void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& conso
                ", so trials repeat; --search grid tries each once\n");
 }
 
-void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
-  const std::vector<std::string> reasons = reasons_for_another_table(spec);
-  if (!reasons.empty())
-    console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") +
-                 "\n");
+void mark_if_not_reproducible(sweep::SweepSpec& spec, Console& console) {
+  spec.not_reproducible = reasons_for_another_table(spec);
+  if (!spec.not_reproducible.empty()) console.note("lockstep: " + not_reproducible_text(spec) + "\n");
 }
 
 }  // namespace
@@ -213,7 +213,7 @@ int run_sweep(const Call& call, Console& console) {
   if (is_named && !exists && has_other_files(paths))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
-  check_reproducible(spec, console);
+  mark_if_not_reproducible(spec, console);
   warn_of_repeats(spec, search.count(), console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
@@ -229,7 +229,7 @@ int run_sweep(const Call& call, Console& console) {
   }
   const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    sweep::prepare_shared_sweep(paths, spec);
+    const auto lock = sweep::prepare_shared_sweep(paths, spec);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
                   " shows the trials\n");
     return 0;
@@ -245,7 +245,7 @@ int run_sweep(const Call& call, Console& console) {
                             {.lockstep = program,
                              .cores = usable_cores(),
                              .memory = memory_of(spec),
-                             .moves_workers = !depends_on_workers(spec),
+                             .moves_workers = may_move_workers(spec),
                              .stop = signals.token(),
                              .report = Report(spec, status)});
   }();

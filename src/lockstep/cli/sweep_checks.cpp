@@ -130,6 +130,40 @@ void check_command(const sweep::SweepSpec& spec, const Call& call, const AskedOp
                 "search the folds: --param fold=1.." + std::to_string(options.validation_folds));
 }
 
+// Whether a name is that of a time or a speed: one of its words is.
+bool is_of_clock(const std::string& metric) {
+  constexpr std::array kWords{"time",    "runtime",    "walltime", "seconds", "second",   "secs",
+                              "sec",     "ms",         "minutes",  "hours",   "duration", "elapsed",
+                              "latency", "throughput", "speed",    "fps"};
+  std::string word;
+  for (const char c : lower(metric) + " ") {
+    if ('a' <= c && c <= 'z') {
+      word += c;
+    } else {
+      if (std::find(kWords.begin(), kWords.end(), word) != kWords.end()) return true;
+      word.clear();
+    }
+  }
+  return false;
+}
+
+// Exchanges with which the table depends on the workers or on kills. bf16 and fp16 are none of them: a trial
+// is one rank, whose sum is rounded once, whatever the number of its workers.
+void add_exchanges(const sweep::SweepSpec& spec, const train::Options& options,
+                   std::vector<std::string>& reasons) {
+  const bool averages =
+      options.exchange == train::ExchangeKind::average || may_be(spec, "exchange", "average");
+  if (averages && options.shards == 0 && !is_searched(spec, "shards"))  // a replica for each worker
+    reasons.emplace_back("--exchange average without --shards");
+  if (options.exchange == train::ExchangeKind::powersgd || may_be(spec, "exchange", "powersgd"))
+    reasons.emplace_back("--exchange powersgd");  // a trial that goes on begins without the errors left out
+  if (options.scale_with_workers != train::ScaleWithWorkers::none || is_searched(spec, "scale-with-workers"))
+    reasons.emplace_back("--scale-with-workers");
+  if (options.sample_order == data::SampleOrder::distributed_sampler ||
+      may_be(spec, "sample-order", "distributed-sampler"))
+    reasons.emplace_back("--sample-order distributed-sampler");
+}
+
 bool has_place(const sweep::SweepSpec& spec, const Parameter& parameter) {
   return std::any_of(spec.command.begin(), spec.command.end(), [&](const std::string& word) {
     return word.find("{" + parameter.name + "}") != std::string::npos;
@@ -210,10 +244,18 @@ bool depends_on_workers(const sweep::SweepSpec& spec) {
          options.sample_order != data::SampleOrder::lockstep;
 }
 
+bool may_move_workers(const sweep::SweepSpec& spec) {
+  const std::vector<std::string> reasons = reasons_for_another_table(spec);
+  return !depends_on_workers(spec) && std::ranges::find(reasons, "--exchange powersgd") == reasons.end();
+}
+
 std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec) {
   std::vector<std::string> reasons;
   if (spec.options.free) reasons.emplace_back("--free");
-  if (!spec.trains()) return reasons;
+  if (!spec.trains()) {
+    if (is_of_clock(spec.metric())) reasons.push_back("--metric " + spec.metric());
+    return reasons;
+  }
   AskedOptions asked;
   try {
     asked = asked_options(call_of_train(spec));
@@ -222,6 +264,7 @@ std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec)
   if (asked.options.max_time > 0 || is_searched(spec, "max-time")) reasons.emplace_back("--max-time");
   if (asked.options.precision == train::Precision::auto_ || may_be(spec, "precision", "auto"))
     reasons.emplace_back("--precision auto");
+  add_exchanges(spec, asked.options, reasons);
   return reasons;
 }
 

@@ -161,7 +161,7 @@ int run_sweep_runner(const Call& call, Console& console) {
        .cores = spec.options.workers,
        .memory = parse_bytes(spec.options.memory).value_or(0),
        .shared = true,
-       .moves_workers = !depends_on_workers(spec),
+       .moves_workers = may_move_workers(spec),
        .stop = signals.token(),
        .report = [&](const sweep::Trial& trial, const std::string& note) {
          console.print("trial " + std::to_string(trial.number) + "  " +

@@ -299,7 +299,10 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
                                                  std::to_string(std::min(count, view.first + shown)) +
                                                  " of " + std::to_string(count)
                                            : "");
-  lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order, width));
+  const std::string mark = not_reproducible_text(table.spec);
+  lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order +
+                             (mark.empty() ? "" : "; " + mark),
+                         width));
   if (!view.prompt.empty()) {
     lines.push_back(prompt_line(view, width));
   } else {

@@ -157,19 +157,38 @@ sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
   return {*std::move(folder)};
 }
 
+namespace {
+
+// The place of each row in the order of results, for pages that sort.
+std::vector<size_t> places_of(const sweep::Table& table) {
+  std::vector<size_t> order(table.rows.size()), places(order.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const bool maximize = table.spec.maximizes();
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return rank_of(table.rows[a], maximize) < rank_of(table.rows[b], maximize);
+  });
+  for (size_t place = 0; place < order.size(); ++place) places[order[place]] = place;
+  return places;
+}
+
+}  // namespace
+
 Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const sweep::Table& table) {
   Json json = head_of(table);
   json["name"] = name;
   json["folder"] = paths.folder.string();
   json["command"] = table.spec.command;
   json["options"] = to_json(table.spec.options);
+  json["not_reproducible"] = not_reproducible_text(table.spec);
   std::error_code none;
   json["has_report"] = fs::is_regular_file(paths.report(), none);
   Json& parameters = json["parameters"] = Json::array();
   for (const sweep::Parameter& one : table.spec.space.parameters()) parameters.push_back(json_of(one));
   Json& rows = json["rows"] = Json::array();
+  const std::vector<size_t> places = places_of(table);
   for (const sweep::Row& row : table.rows) {
     Json one = sweep::json_of(row, /*space=*/{});  // without numbers: a page shows the words of a list
+    one["place"] = places[rows.size()];
     if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
     rows.push_back(std::move(one));
   }

@@ -391,8 +391,7 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
   }
   const auto lock = jobs::FileLock::try_take(paths.lock());
   if (!lock || is_shared_now(paths)) refuse_second_program(paths);
-  settle_earlier_requests(paths);
-  write_spec(paths, spec);
+  begin_or_continue(paths, spec);
   return Engine(paths, spec, options).run();
 }
 

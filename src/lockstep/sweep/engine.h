@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/jobs/job_lock.h"
 #include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::sweep {
@@ -44,8 +45,8 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
 
 /// Makes or continues a sweep for programs that share it: writes its spec, and removes what earlier ones were
 /// asked for. Throws invalid_option, before it writes, if a program works on the sweep that does not share
-/// it.
-void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec);
+/// it, or prepares it too. The caller holds the lock until the jobs are submitted.
+jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec);
 
 /// Forgets what became of a trial; it begins anew when the sweep goes on, and so do those later ones that get
 /// other parameters because of its result. The caller holds the sweep's lock.

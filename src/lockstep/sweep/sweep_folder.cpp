@@ -105,12 +105,19 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
       spec.space = Space::from_json(value);
     } else if (key == "working_folder" && value.is_string()) {
       spec.working_folder = value.get<std::string>();
+    } else if (key == "not_reproducible" && value.is_array()) {
+      spec.not_reproducible = value.get<std::vector<std::string>>();
     } else {
       options[key] = value;
     }
   }
   read_json(options, spec.options, where);
   return spec;
+}
+
+std::string not_reproducible_text(const SweepSpec& spec) {
+  if (spec.not_reproducible.empty()) return "";
+  return "another sweep may give another table, because of " + join(spec.not_reproducible, " and ");
 }
 
 SweepSpec read_spec(const SweepPaths& paths) {
@@ -135,6 +142,7 @@ void write_spec(const SweepPaths& paths, const SweepSpec& spec) {
   json["command"] = spec.command;
   json["working_folder"] = spec.working_folder;
   json["parameters"] = spec.space.to_json();
+  if (!spec.not_reproducible.empty()) json["not_reproducible"] = spec.not_reproducible;
   write_file_atomic(paths.spec(), json.dump(2) + "\n");
 }
 
@@ -195,16 +203,19 @@ bool Table::can_end(int64_t trial) const {
   });
 }
 
+RowRank rank_of(const Row& row, bool maximize) {
+  const double value = row.value.value_or(kAbsent);
+  if (const auto rank = rank_of_result(row.state, value, maximize)) return {0, *rank};
+  if (std::isnan(value)) return {2, {}};
+  return {1, {false, maximize ? -value : value}};
+}
+
 const Row* Table::best() const {
-  const Row* best = nullptr;
-  std::optional<ResultRank> rank_of_best;
-  for (const Row& row : rows) {
-    const auto rank = rank_of_result(row.state, row.value.value_or(kAbsent), spec.maximizes());
-    if (!rank || (rank_of_best && *rank >= *rank_of_best)) continue;
-    best = &row;
-    rank_of_best = rank;
-  }
-  return best;
+  const bool maximize = spec.maximizes();
+  const auto best = std::min_element(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    return rank_of(a, maximize) < rank_of(b, maximize);
+  });
+  return best != rows.end() && rank_of(*best, maximize).first == 0 ? &*best : nullptr;
 }
 
 Table read_table(const SweepPaths& paths) { return TableReader(paths).read(); }

@@ -17,7 +17,7 @@ const isFinite_ = (value) => value !== "" && value !== null && Number.isFinite(N
 // lockstep sweep show --filter has it.
 function test(word, names) {
   const found = /^([^=<>]+)([=<>])(.*)$/.exec(word);
-  if (!found || !names.includes(found[1])) return (row) => JSON.stringify(row).toLowerCase().includes(word.toLowerCase());
+  if (!found || !names.includes(found[1])) return (row) => JSON.stringify({ ...row, place: undefined }).toLowerCase().includes(word.toLowerCase());
   const [, name, sign, text] = found;
   return (row) => {
     const value = valueOf(row, name);
@@ -38,6 +38,7 @@ export function shownTrials(about, choice) {
     const [x, y] = [valueOf(a, choice.sort), valueOf(b, choice.sort)];
     const none = (value) => value === undefined || value === null || value === "";
     if (none(x) || none(y)) return none(x) - none(y) || a.trial - b.trial; // trials without a value are last
+    if (choice.sort === "result") return (choice.down === about.maximize ? 1 : -1) * (a.place - b.place); // the best trial is the first
     const order = isFinite_(x) && isFinite_(y) ? Number(x) - Number(y) : String(x).localeCompare(String(y), "en", { numeric: true });
     return sign * order || a.trial - b.trial;
   });

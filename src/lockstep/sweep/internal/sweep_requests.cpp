@@ -1,5 +1,7 @@
 #include "lockstep/sweep/internal/sweep_requests.h"
 
+#include <utility>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
@@ -94,8 +96,21 @@ void refuse_second_program(const SweepPaths& paths) {
               "lockstep sweep watch " + shell_word(paths.folder.string()) + " shows it");
 }
 
-void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
-  if (jobs::is_held(paths.lock())) refuse_second_program(paths);
+void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec) {
+  std::error_code none;
+  if (fs::exists(paths.spec(), none) && (fs::exists(paths.log(), none) || fs::exists(paths.jobs(), none))) {
+    if (const auto what = difference(read_spec(paths), spec))
+      throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
+                  "another program has begun it meanwhile; choose another --output");
+  }
+  settle_earlier_requests(paths);
+  write_spec(paths, spec);
+}
+
+jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
+  make_folders(paths.folder);
+  auto lock = jobs::FileLock::try_take(paths.jobs_lock());
+  if (!lock || jobs::is_held(paths.lock())) refuse_second_program(paths);
   std::error_code none;
   if (is_shared_now(paths) && std::filesystem::exists(paths.spec(), none) &&
       read_spec(paths).options.count != spec.options.count)
@@ -104,9 +119,8 @@ void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
                     std::to_string(read_spec(paths).options.count),
                 "give it more trials when they have ended; lockstep sweep stop " +
                     shell_word(paths.folder.string()) + " ends them");
-  make_folders(paths.folder);
-  settle_earlier_requests(paths);
-  write_spec(paths, spec);
+  begin_or_continue(paths, spec);
+  return std::move(*lock);
 }
 
 }  // namespace lockstep::sweep

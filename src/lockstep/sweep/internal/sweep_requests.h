@@ -30,6 +30,10 @@ void ask_run_to_end(const SweepPaths& paths, int64_t trial);
 /// and only requests to stop the whole sweep are forgotten.
 void settle_earlier_requests(const SweepPaths& paths);
 
+/// Writes the spec, and settles earlier requests. Throws invalid_option, before it writes, if another program
+/// has begun another sweep here meanwhile. The caller has checked that no program works on the sweep.
+void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec);
+
 [[noreturn]] void refuse_second_program(const SweepPaths& paths);
 
 }  // namespace lockstep::sweep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace lockstep::sweep {
 namespace {
@@ -17,7 +18,9 @@ TrialPlaces::TrialPlaces(SweepPaths paths, SweepSpec spec, const std::string& lo
 void TrialPlaces::start(const TrialStart& trial, bool alone) {
   RunningTrial running{.start = std::chrono::steady_clock::now(), .workers = trial.workers};
   if (alone || !spec_.on_threads()) {
-    running.process = start_trial(paths_, spec_, trial);
+    StartedTrial started = start_trial(paths_, spec_, trial);
+    running.process = started.process;
+    running.output = std::move(started.output);
   } else {
     std::vector<std::string> words = prepare_trial(paths_, spec_, trial);
     words.erase(words.begin());  // the program
@@ -25,15 +28,16 @@ void TrialPlaces::start(const TrialStart& trial, bool alone) {
     host_.start(
         {.id = running.id, .words = std::move(words), .output = paths_.output(trial.segment.trial).string()});
   }
-  running_[trial.segment] = running;
+  running_[trial.segment] = std::move(running);
 }
 
 EndedTrial TrialPlaces::ended(const Segment& segment, const HostedEnd& end) {
-  const auto running = running_.extract(segment).mapped();
+  const RunningTrial running = std::move(running_.extract(segment).mapped());
   return {.segment = segment,
           .end = end.end,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - running.start).count(),
-          .code = end.code};
+          .code = end.code,
+          .output_error = running.output ? running.output->finish() : ""};
 }
 
 std::vector<EndedTrial> TrialPlaces::take_ended() {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@ struct RunningTrial {
   pid_t process = -1;                                            ///< of a trial that is a process
   std::optional<std::chrono::steady_clock::time_point> asked{};  ///< when that process was asked to stop
   int64_t id = -1;                                               ///< of one on a thread
+  std::unique_ptr<TrialOutput> output{};                         ///< of a process
 };
 
 struct EndedTrial {
@@ -26,6 +28,7 @@ struct EndedTrial {
   launch::End end{};
   double seconds = 0;
   std::string code{};  ///< of the error with which it ended, if a process with other trials has told it
+  std::string output_error{};  ///< why its output could not be written; empty if it was
 };
 
 /// One thread, with which the trials end.
