@@ -192,43 +192,49 @@ void AwsProvider::check_owner(const Json& state, const ClusterRecord& record) co
 jobs::FileLock AwsProvider::wait_for_lock(const std::string& name, const Watch& watch) const {
   while (true) {
     if (auto lock = records_.try_lock(name)) return *std::move(lock);
+    watch.show({"waiting for another command on the cluster"});
     pause(watch, "another command on the cluster " + quote(name),
           "lockstep cloud wait " + name + " goes on with it");
   }
 }
 
-// Beside other commands, which may have changed or removed it.
-void AwsProvider::change_record(const std::string& name, const std::function<void(ClusterRecord&)>& change,
-                                const Watch& watch) {
-  const jobs::FileLock changing = wait_for_lock(name, watch);
+// Of a cluster that another command may have removed.
+void AwsProvider::save_failure(const std::string& name, const std::string& stack) const {
   if (!records_.has(name)) return;
   ClusterRecord record = records_.find(name);
-  change(record);
+  if (stack == "UPDATE_ROLLBACK_COMPLETE") {
+    set_resize(record, {}, now_seconds());  // the cluster is as before
+  } else {
+    record.phase = ClusterPhase::failed;
+  }
   records_.save(record);
 }
 
-Json AwsProvider::wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch) {
+AwsProvider::Settled AwsProvider::wait_for_stack(const ClusterRecord& record, const std::string& wanted,
+                                                 const Watch& watch) {
+  std::optional<jobs::FileLock> changing;
   while (true) {
     Json state = bridge_.ask("state", record.request.region, {{"name", record.name}});
     const std::string stack = state.value("stack", "");
     watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
                 state.value("resources", int64_t{0})});
     if (!stack.empty()) check_owner(state, record);
-    if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
-    // After an update that failed the cluster is as before.
-    if (stack == "UPDATE_ROLLBACK_COMPLETE") {
-      change_record(
-          record.name, [](ClusterRecord& now) { set_resize(now, {}, now_seconds()); }, watch);
-    } else if (is_over(stack)) {
-      change_record(
-          record.name, [](ClusterRecord& now) { now.phase = ClusterPhase::failed; }, watch);
+    if (!is_over(stack)) {
+      changing.reset();
+      pause(watch, "the cluster " + quote(record.name),
+            "it goes on in AWS: lockstep cloud wait " + record.name);
+      continue;
     }
+    if (!changing) {  // its holder may have begun a change since AWS was asked, so AWS is asked again
+      changing = wait_for_lock(record.name, watch);
+      continue;
+    }
+    if (stack == wanted || stack == "UPDATE_COMPLETE") return {std::move(state), *std::move(changing)};
+    save_failure(record.name, stack);
     if (stack.empty())
       throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(record.name),
                   "lockstep cloud remove " + record.name + " removes what is left of it");
-    if (is_over(stack)) throw creation_error(state, record);
-    pause(watch, "the cluster " + quote(record.name),
-          "it goes on in AWS: lockstep cloud wait " + record.name);
+    throw creation_error(state, record);
   }
 }
 

@@ -66,7 +66,7 @@ ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, cons
     throw;
   }
   changing.reset();  // it may be stopped meanwhile
-  return complete(name, wait_for_stack(record, "UPDATE_COMPLETE", watch), watch);
+  return complete(name, wait_for_stack(record, "UPDATE_COMPLETE", watch));
 }
 
 void AwsProvider::forget_refused_resize(ClusterRecord record) {
@@ -82,13 +82,12 @@ void AwsProvider::forget_refused_resize(ClusterRecord record) {
 }
 
 ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
-  return complete(name, wait_for_stack(records_.find(name), "CREATE_COMPLETE", watch), watch);
+  return complete(name, wait_for_stack(records_.find(name), "CREATE_COMPLETE", watch));
 }
 
-ClusterRecord AwsProvider::complete(const std::string& name, const Json& state, const Watch& watch) {
-  const jobs::FileLock changing = wait_for_lock(name, watch);
+ClusterRecord AwsProvider::complete(const std::string& name, const Settled& settled) {
   ClusterRecord record = records_.find(name);  // another program may have stopped the cluster meanwhile
-  const bool is_resized = record.resize.workers > 0 && has_workers(state, record.resize.workers);
+  const bool is_resized = record.resize.workers > 0 && has_workers(settled.state, record.resize.workers);
   if (is_resized) record.request.workers = record.resize.workers;
   const ClusterPlan planned = plan(record.request);
   if (is_resized) {
@@ -96,7 +95,7 @@ ClusterRecord AwsProvider::complete(const std::string& name, const Json& state, 
     record.dollars_per_hour = planned.dollars_per_hour;
   }
   if (record.resize.workers > 0) set_resize(record, {}, now_seconds());
-  write_profile(record, planned, state["machines"]);
+  write_profile(record, planned, settled.state["machines"]);
   if (record.phase != ClusterPhase::stopped) record.phase = ClusterPhase::running;
   records_.save(record);
   return record;
