@@ -234,14 +234,13 @@ class Engine {
     for (const EndedTrial& ended : places_.take_ended()) take_end(ended);
   }
 
-  void take_end(const EndedTrial& ended) {
+  void take_end(EndedTrial ended) {
     const Segment& segment = ended.segment;
     // A program that a person has stopped gives what it has printed until then, and a training that has come
     // to its rung meanwhile what it has there.
     const bool asked = stopped_by_hand_.contains(segment.trial), by_hand = asked && !spec_.trains();
-    EndedTrial judged = ended;
-    if (by_hand) judged.end = launch::End{0};
-    TrialResult result = result_of(paths_, spec_, judged);
+    if (by_hand) ended.end = launch::End{0};
+    TrialResult result = result_of(paths_, spec_, ended);
     if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
     // A program that saves and ends well may have printed only what it had by then.
     const bool is_half = !spec_.trains() && !by_hand;
@@ -268,19 +267,17 @@ class Engine {
     stop_again();
     for (const SweepRequest& asked : requests_in(paths_)) {
       if (asked.what == "stop" && !asked.trial) stops_ = true;
-      const bool is_mine = asked.trial && (!options_.shared || places_.is_running(*asked.trial) ||
-                                           (asked.what == "stop" && stop_between_rungs(*asked.trial)));
-      if (!is_mine) continue;  // all programs see that the sweep is to stop
+      const bool is_answered = asked.trial && ((asked.what == "stop" && stop_trial(*asked.trial)) ||
+                                               (asked.what == "restart" && restart(*asked.trial)));
+      if (!is_answered) continue;  // all programs see that the sweep is to stop
       std::error_code none;
       fs::remove(asked.file, none);
-      if (asked.what == "stop") stop_trial(*asked.trial);
-      if (asked.what == "restart") restart(*asked.trial);
     }
   }
 
-  // The search is asked again from its start, as after a kill.
-  void restart(int64_t trial) {
-    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
+  // The search is asked again from its start, as after a kill. Returns whether the request has been answered.
+  bool restart(int64_t trial) {
+    if (options_.shared ? !places_.is_running(trial) : trial >= std::ssize(search_.trials())) return false;
     stop_trials();
     restart_trial(paths_, log_, trial);
     search_ = Search(spec_.space, search_options());
@@ -290,28 +287,32 @@ class Engine {
     stopped_by_hand_.erase(trial);
     kept_weights_ = KeptWeights(paths_, spec_);  // others may go on, and have weights again
     is_stopping_ = false;
+    return true;
   }
 
-  void stop_trial(int64_t trial) {
-    if (!places_.is_running(trial)) return (void)stop_between_rungs(trial);
+  bool stop_trial(int64_t trial) {
+    if (!places_.is_running(trial)) return stop_between_rungs(trial);
     stopped_by_hand_[trial] = Clock::now();
-    if (spec_.trains()) return ask_run_to_end(paths_, trial);
+    if (spec_.trains()) ask_run_to_end(paths_, trial);
     for (const auto& [segment, running] : places_.running()) {
-      if (segment.trial == trial) places_.stop(segment);
+      if (!spec_.trains() && segment.trial == trial) places_.stop(segment);
     }
+    return true;
   }
 
-  // A trial that nobody trains now ends where it is. Returns whether the request has been answered.
+  // A trial that nobody trains now ends where it is. False: not yet, as where its run is to be made anew.
   bool stop_between_rungs(int64_t trial) {
-    if (trial < 0 || trial >= std::ssize(search_.trials())) return false;
+    if (trial >= std::ssize(search_.trials())) return false;
     if (is_over(search_.trials()[static_cast<size_t>(trial)].state)) return true;
     const Segment segment = search_.segment_of(trial);
+    const auto known = history_.known.find(segment);  // not told yet
+    if (known != history_.known.end() && is_over(outcome_of(known->second).state)) return true;
     if (!spec_.trains() || !record::holds_run(paths_.trial(trial)) || !claim(segment)) return false;
-    ask_run_to_end(paths_, trial);
-    const bool is_settled = has_parameters_of_search(trial) && !history_.known.contains(segment);
+    const bool is_settled = has_parameters_of_search(trial);
+    if (is_settled) ask_run_to_end(paths_, trial);
     const auto result = is_settled ? result_of_asked_end(paths_, spec_, segment) : std::nullopt;
     result ? add_outcome(segment, *result) : release(segment);  // without one, when its turn comes
-    return true;
+    return is_settled;
   }
 
   // A run that was only about to begin takes a request for one to an earlier attempt.

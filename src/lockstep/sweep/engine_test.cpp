@@ -85,17 +85,14 @@ class SweepEngine : public testing::Test {
     return run_sweep(paths_, spec, {.lockstep = program_, .moves_workers = false});
   }
 
-  void wait_for_begin(int64_t trial) const {
+  void wait_for(LogKind kind, int64_t trial) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    const auto begins = [&](const LogLine& line) {
-      return line.kind == LogKind::begin && line.trial == trial;
-    };
+    const auto is_it = [&](const LogLine& line) { return line.kind == kind && line.trial == trial; };
     while (std::chrono::steady_clock::now() < end) {
-      const std::vector<LogLine> lines = read_log(paths_);
-      if (std::any_of(lines.begin(), lines.end(), begins)) return;
+      if (std::ranges::any_of(read_log(paths_), is_it)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    ADD_FAILURE() << "trial " << trial << " does not begin";
+    ADD_FAILURE() << "trial " << trial << " does not come so far";
   }
 
   test::TemporaryFolder folder_;
@@ -157,7 +154,7 @@ TEST_F(SweepEngine, ATrialThatIsStoppedWhileItEndsItsRungIsStopped) {
   SweepSpec one = spec();
   one.options.count = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run(one).is_complete); });
-  wait_for_begin(0);
+  wait_for(LogKind::begin, 0);
   ask_to_stop(paths_, 0);
   sweep.join();
   const Table table = read_table(paths_);
@@ -209,6 +206,29 @@ TEST_F(SweepEngine, ATrialThatIsStoppedBetweenTwoRungsIsStoppedAtOnce) {
     const Row row = read_table(paths_).rows.at(0);
     EXPECT_EQ(row.state, TrialState::stopped);
     EXPECT_EQ(row.value, 0.9);
+    EXPECT_EQ(row.step, 2);
+  }
+}
+
+// Trial 1 has come to its rung, and the search does not know it before trial 0 is there too.
+TEST_F(SweepEngine, ATrialIsStoppedWhoseRungTheSearchDoesNotKnowYet) {
+  folder_.write("asked", "0\n");
+  SweepSpec two = spec();
+  two.options.stop_rule = StopRule::asha;
+  two.options.reduction = two.options.count = two.options.lag = two.options.trials = 2;
+  for (const char* accuracies : {"0.9\n0.5\n", "0.9\n0.95\n"}) {
+    fs::remove_all(paths_.folder);
+    folder_.write("accuracies", accuracies);
+    std::jthread sweep([&] { EXPECT_TRUE(run(two).is_complete); });
+    wait_for(LogKind::outcome, 1);
+    ask_to_stop(paths_, 1);
+    while (!requests_in(paths_).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(read_table(paths_).rows.at(1).state, TrialState::stopped);
+    record::make_request(paths_.trial(0), {.request = record::RequestKind::report});
+    sweep.join();
+    EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::ended);
+    const Row row = read_table(paths_).rows.at(1);
+    EXPECT_EQ(row.state, TrialState::stopped);
     EXPECT_EQ(row.step, 2);
   }
 }
@@ -315,7 +335,7 @@ TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTh
   SweepSpec keeps_one = spec();
   keeps_one.options.keep_weights = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run(keeps_one).is_complete); });
-  wait_for_begin(6);
+  wait_for(LogKind::begin, 6);
   while (!fs::exists(folder_.path() / "sleeps")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(read_table(paths_).rows[5].state, TrialState::early);
   folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.1\n0.65\n0.3\n");

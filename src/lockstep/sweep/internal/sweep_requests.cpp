@@ -26,7 +26,8 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths) {
     SweepRequest request{.what = text.substr(0, blank), .file = entry.path()};
     if (blank != std::string::npos) {
       request.trial = parse_number<int64_t>(text.substr(blank + 1));
-      if (!request.trial) continue;  // a damaged file, which must not act on the whole sweep
+      if (!request.trial || *request.trial < 0)
+        continue;  // a damaged file, which must not act on the whole sweep
     }
     requests.push_back(std::move(request));
   }
