@@ -12,7 +12,6 @@
 #include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
@@ -217,14 +216,15 @@ int run_job_delete(const Call& call, Console& console) {
       ++refused;
       continue;
     }
-    const fs::path gone = paths.folder.parent_path() / (std::string(jobs::kGoneFolder) + random_hex(8));
-    rename_path(paths.folder, gone);
-    change.reset();  // on NFS a file that is open leaves another one in the folder
-    std::error_code code;
-    fs::remove_all(gone, code);
-    // Another command may remove what it takes for left behind.
-    if (code && code != std::errc::no_such_file_or_directory)
-      throw errno_error(code.value(), "remove", gone.string());
+    try {
+      const fs::path gone = jobs::take_out(paths.folder);
+      change.reset();  // on NFS a file that is open leaves another one in the folder
+      jobs::remove_taken_out(gone);
+    } catch (const Error& error) {
+      note_refusal(error, console);
+      ++refused;
+      continue;
+    }
     console.print(job_text(jobs::shown_id(paths), "deleted"));
   }
   return refused > 0 ? 1 : 0;

@@ -358,6 +358,7 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   AttemptResult result{.attempt = jobs::begin_attempt(paths),
                        .nodes = environment_variable("SLURM_JOB_NODELIST"),
                        .started = now_seconds()};
+  jobs::sync_attempt(paths);
   jobs::write_file_quick(
       paths.started(result.attempt),
       to_json(jobs::Started{.runner = record::this_process(), .time = result.started}).dump() + "\n");

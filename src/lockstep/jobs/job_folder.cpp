@@ -73,27 +73,21 @@ std::string path_list(const JobPaths& paths, const JobSpec& spec, const char* be
   return join(folders, ":");
 }
 
-template <class BeforeClose>
-void replace_file(const fs::path& path, std::string_view bytes, const BeforeClose& before_close) {
+}  // namespace
+
+void write_file_quick(const fs::path& path, std::string_view bytes) {
   fs::path neighbour = path;
   // Processes of other machines, and of containers, may have this one's number.
   neighbour += "." + random_hex(8) + ".part";
   try {
     OpenFile file(neighbour, O_WRONLY | O_CREAT | O_TRUNC);
     file.write(bytes);
-    before_close(file);
     file.close();
     rename_path(neighbour, path);
   } catch (...) {
     ::unlink(neighbour.c_str());
     throw;
   }
-}
-
-}  // namespace
-
-void write_file_quick(const fs::path& path, std::string_view bytes) {
-  replace_file(path, bytes, [](OpenFile&) {});
 }
 
 fs::path jobs_folder() {
@@ -116,7 +110,7 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
   const JobPaths hidden{root / (std::string(kNewFolder) + random_hex(8))};
   if (::mkdir(hidden.folder.c_str(), 0755) != 0) throw errno_error(errno, "create", hidden.folder.string());
   try {
-    sign_new_folder(hidden.folder);
+    sign_folder(hidden.folder);
     if (fill) fill(hidden);
     OpenFile file(hidden.spec(), O_WRONLY | O_CREAT | O_EXCL);
     // A command may have a secret among its words.
@@ -162,8 +156,7 @@ int64_t begin_attempt(const JobPaths& paths) {
   for (int64_t attempt = newest_attempt(paths) + 1;; ++attempt) {
     if (::mkdir(paths.attempt_folder(attempt).c_str(), 0755) == 0) {
       try {
-        replace_file(paths.attempt(), std::to_string(attempt) + "\n", [](OpenFile& file) { file.sync(); });
-        sync_folder(paths.folder);
+        write_file_quick(paths.attempt(), std::to_string(attempt) + "\n");
       } catch (...) {
         ::rmdir(paths.attempt_folder(attempt).c_str());  // each start would leave one while the disk is full
         throw;
@@ -172,6 +165,13 @@ int64_t begin_attempt(const JobPaths& paths) {
     }
     if (errno != EEXIST) throw errno_error(errno, "create", paths.attempt_folder(attempt).string());
   }
+}
+
+void sync_attempt(const JobPaths& paths) {
+  OpenFile file(paths.attempt(), O_RDONLY);
+  file.sync();
+  file.close();
+  sync_folder(paths.folder);
 }
 
 std::optional<AttemptResult> read_attempt(const JobPaths& paths, int64_t attempt) {

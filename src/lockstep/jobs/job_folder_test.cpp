@@ -20,6 +20,7 @@
 #include "lockstep/jobs/left_folders.h"
 #include "lockstep/jobs/local_attempt.h"
 #include "lockstep/jobs/local_queue.h"
+#include "lockstep/record/process_identity.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -81,11 +82,15 @@ TEST(LeftFolders, AreRemovedWhenTheirMakersAreGone) {
     return std::distance(std::filesystem::directory_iterator(root.path()),
                          std::filesystem::directory_iterator());
   };
+  root.write("7/attempt-1/diary", "");
   const pid_t child = ::fork();
-  if (child == 0) make_job(root.path(), {.command = {"true"}}, [](const JobPaths&) { ::_exit(0); });
+  if (child == 0) {
+    take_out(root.path() / "7");
+    make_job(root.path(), {.command = {"true"}}, [](const JobPaths&) { ::_exit(0); });
+  }
   ::waitpid(child, nullptr, 0);
-  root.write(".gone-1a/attempt-1/diary", "");
-  EXPECT_EQ(folders(), 2);
+  std::filesystem::create_directory(root.path() / ".gone-0123456789abcdef");  // all but itself was deleted
+  EXPECT_EQ(folders(), 3);
   const JobPaths job = make_job(root.path(), {.command = {"true"}}, [&](const JobPaths& hidden) {
     remove_left_folders(root.path());
     EXPECT_TRUE(std::filesystem::exists(hidden.folder));
@@ -93,6 +98,47 @@ TEST(LeftFolders, AreRemovedWhenTheirMakersAreGone) {
   EXPECT_TRUE(has_spec(job));
   EXPECT_EQ(folders(), 2);  // the job and .last
   EXPECT_FALSE(std::filesystem::exists(job.folder / "maker.json"));
+  const std::filesystem::path gone = take_out(job.folder);
+  remove_left_folders(root.path());
+  EXPECT_TRUE(has_spec({gone}));  // this process deletes it
+  remove_taken_out(gone);
+  remove_taken_out(gone);  // another one has done so meanwhile
+  EXPECT_EQ(folders(), 1);
+}
+
+TEST(LeftFolders, OfAProcessBeforeARestartOfItsMachineAreRemoved) {
+  const TemporaryFolder root;
+  record::ProcessIdentity maker = record::this_process();
+  maker.boot = "another start";
+  const auto sign = [&](const std::string& folder) {
+    root.write(folder + "/maker.json", to_json(maker).dump());
+    return root.path() / folder;
+  };
+  const auto here = sign(".new-0123456789abcdef"), deleted = sign(".gone-0123456789abcdef");
+  maker.host = "another machine";
+  const auto elsewhere = sign(".new-00000000000000ff"), deleted_there = sign(".gone-00000000000000ff");
+  remove_left_folders(root.path());
+  EXPECT_FALSE(std::filesystem::exists(here) || std::filesystem::exists(deleted));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere) && std::filesystem::exists(deleted_there));
+}
+
+// $LOCKSTEP_JOBS may be a folder with other things.
+TEST(LeftFolders, AreNotThoseOfAUser) {
+  const TemporaryFolder root, other;
+  record::ProcessIdentity maker = record::this_process();
+  maker.boot = "another start";
+  const std::string sign = to_json(maker).dump();
+  const std::vector<std::string> names{".gone-fishing", ".new-york", ".gone-0123456789abcdefg",
+                                       ".new-0123456789ABCDEF", ".gone-0123456789abcde"};
+  for (const std::string& name : names) root.write(name + "/maker.json", sign);
+  root.write(".gone-0123456789abcdef/letters", "");
+  other.write("maker.json", sign);
+  std::filesystem::create_symlink(other.path(), root.path() / ".gone-00000000000000ff");
+  remove_left_folders(root.path());
+  for (const std::string& name : names)
+    EXPECT_TRUE(std::filesystem::exists(root.path() / name / "maker.json")) << name;
+  EXPECT_TRUE(std::filesystem::exists(root.path() / ".gone-0123456789abcdef/letters"));
+  EXPECT_TRUE(std::filesystem::exists(root.path() / ".gone-00000000000000ff/maker.json"));
 }
 
 TEST(JobFolder, TellsWhatIsDamaged) {

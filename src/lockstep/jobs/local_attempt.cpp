@@ -214,6 +214,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   const FetchedFiles files(begun.spec);
   int signal = 0;
   try {
+    sync_attempt(begun.paths);
     set_variables(begun, own);
     Command command(begun);
     result.status = launch::exit_status(command.wait());
