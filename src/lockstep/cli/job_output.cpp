@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <mutex>
+#include <stop_token>
 #include <unistd.h>
 
 #include "lockstep/base/counted.h"
@@ -87,21 +88,24 @@ int64_t rank_of(std::string_view line, size_t& begin) {
 // Prints what is added to a diary. It may be larger than memory, and so may a line of it.
 class Diary {
  public:
-  Diary(fs::path file, int64_t rank) : file_(std::move(file)), rank_(rank) {}
+  Diary(fs::path file, int64_t rank, std::stop_token stop = {})
+      : file_(std::move(file)), rank_(rank), stop_(std::move(stop)) {}
 
-  /// What was added; `is_over`: also a last line without its end.
+  /// What was added, until a stop is requested; `is_over`: also a last line without its end.
   void print_new(Console& console, bool is_over) {
     std::error_code code;
     if (!fs::exists(file_, code)) return;
     constexpr size_t kPiece = 1 << 16;
     const OpenFile file(file_, O_RDONLY);
     std::string piece(kPiece, '\0');
-    while (const size_t got = file.read_at(offset_, piece)) {
+    while (!stop_.stop_requested()) {
+      const size_t got = file.read_at(offset_, piece);
+      if (got == 0) break;
       offset_ += static_cast<int64_t>(got);
       const std::string_view text(piece.data(), got);
       console.print(rank_ < 0 ? text : of_rank(text));
     }
-    if (!is_over) return;
+    if (!is_over || stop_.stop_requested()) return;
     std::string rest = begin_.empty() ? "" : take_beginning();
     if (is_shown_.value_or(false)) rest += "\n";
     is_shown_.reset();
@@ -139,6 +143,7 @@ class Diary {
 
   fs::path file_;
   int64_t rank_;
+  std::stop_token stop_;
   int64_t offset_ = 0;
   std::string begin_;             // of a line of which it is not known yet whether it is shown
   std::optional<bool> is_shown_;  // the line of which a part was read
@@ -208,11 +213,11 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
         console.print("--- attempt " + std::to_string(view.attempt) + " ---\n");
       }
       attempt = view.attempt;
-      diary.emplace(paths.diary(attempt), rank);
+      diary.emplace(paths.diary(attempt), rank, signals.token());
     }
     const bool goes_on = !jobs::is_over(view);
     if (diary) diary->print_new(console, !goes_on);
-    return goes_on;
+    return goes_on || signals.token().stop_requested();
   });
   return is_over ? 0 : signals.signal();
 }
