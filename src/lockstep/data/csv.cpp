@@ -228,7 +228,7 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
   while (!has_values && next_line(rest, line, place))
     has_values = !has_no_cells(line) && !(std::exchange(is_first, false) && names_channels(line, separator));
   if (!has_values)
-    refuse(
+    data::refuse(
         {files.root()}, "the file has no lines with values",
         "a sequence has a line for each time step, such as 0.5,1.2; a table has one for each image, such as "
         "photos/1.jpg,cat");
