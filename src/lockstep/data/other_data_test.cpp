@@ -48,12 +48,17 @@ TEST(OtherData, OfTheUcrArchiveIsNamed) {
 
 TEST(OtherData, WithTimeStepsNeedsOnlyWhatIsNotThere) {
   const TemporaryFolder folder;
-  const auto said = [&](const char* name, const char* text) { return open_failure(folder.write(name, text)); };
-  EXPECT_THAT(said("1.txt", "1\t2\n"), HasSubstr("if a line is a time step, name it .csv and move it into a"));
-  EXPECT_THAT(said("2.txt", "1 2\n"), HasSubstr("step, write commas between its values, name it .csv and move"));
+  const auto said = [&](const char* name, const char* text) {
+    return open_failure(folder.write(name, text));
+  };
+  EXPECT_THAT(said("1.txt", "1\t2\n"),
+              HasSubstr("if a line is a time step, name it .csv and move it into a"));
+  EXPECT_THAT(said("2.txt", "1 2\n"),
+              HasSubstr("step, write commas between its values, name it .csv and move"));
   for (const char* name : {"in/run/1.txt", "in/walk/1.txt"}) folder.write(name, "1 2\n");
-  EXPECT_THAT(open_failure(folder.path() / "in"),
-              AllOf(HasSubstr("step, write commas between its values and name it .csv"), Not(HasSubstr("move"))));
+  EXPECT_THAT(
+      open_failure(folder.path() / "in"),
+      AllOf(HasSubstr("step, write commas between its values and name it .csv"), Not(HasSubstr("move"))));
 }
 
 TEST(OtherData, OfCocoIsNamedWithTheWayToATable) {

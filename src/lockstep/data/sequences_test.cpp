@@ -238,7 +238,8 @@ TEST(CsvFolder, OneFileWithoutValuesIsNoSequence) {
         << text;
   }
   for (const std::string& names : {std::string("x,y"), std::string(70'000, 'x')})
-    EXPECT_THAT(open_failure(folder.write("1.csv", names + "\n1,2\n")), HasSubstr("is one CSV file, which is"));
+    EXPECT_THAT(open_failure(folder.write("1.csv", names + "\n1,2\n")),
+                HasSubstr("is one CSV file, which is"));
 }
 
 TEST(CsvFolder, HintsSuitTheValue) {
