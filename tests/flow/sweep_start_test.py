@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a sweep says before and beside its trials: a program that is not there, another sweep in the same folder, results
-that another sweep may not have; and what it keeps of trials that print much."""
+that another sweep may not have; what it keeps of trials that print much; and that words of earlier versions go on."""
 
 import json
 import subprocess
@@ -78,6 +78,20 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         words[-2] = "loss"
         self.assertNotIn(MARK, self.sweep("untimed", "--metric", "loss", *words))
         self.assertNotIn(MARK, runs.run("sweep", "show", self.folder / "untimed"))
+
+    def test_an_empty_option_of_an_earlier_version(self):
+        """A new sweep refuses it."""
+        train = ["--learning-rate", "0.001..0.1:log", "--", "train", self.digits, "--validation", self.held_out, *runs.SMALL,
+                 "--max-steps", "1"]
+        self.assertIn("option --weights is empty", self.sweep("new", *train, "--weights", "", status=2))
+        self.sweep("earlier", *train)
+        spec = self.folder / "earlier/sweep.json"
+        sweep = json.loads(spec.read_text())
+        sweep["command"] += ["--weights", ""]
+        spec.write_text(json.dumps(sweep))
+        for count, trials_as in ((4, "threads"), (5, "processes")):
+            runs.run("sweep", "--resume", "--output", spec.parent, "--count", count, "--trials-as", trials_as)
+            self.assertEqual([row["state"] for row in table(spec.parent)], ["ended"] * count)
 
     def test_results_that_are_numbers_and_others(self):
         script = 'test "$LOCKSTEP_TRIAL" != 0 || echo loss +5; test "$LOCKSTEP_TRIAL" != 1 || echo loss 1e-400; ' \

@@ -339,6 +339,7 @@ void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string
                   "the sweep sets --" + name + " for each trial");
   }
   const Call call = call_of_train(spec);
+  check_places(call);
   const AskedOptions asked = asked_options(call);
   check_command(spec, call, asked);
   check_metric(spec, asked);

@@ -189,6 +189,9 @@ TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   EXPECT_EQ(refusal({"train", "data", "--max-epochs", "1", "--momentum=0.5"}), "");
   EXPECT_THAT(refusal({"train", "data", "--max-epoch", "1"}), HasSubstr("did you mean --max-epochs?"));
   EXPECT_THAT(refusal({"train", "data", "--max-epochs", "many"}), HasSubstr("max-epochs"));
+  EXPECT_THAT(refusal({"train", "data", "--weights", ""}), HasSubstr("option --weights is empty"));
+  EXPECT_EQ(call_of_train({.command = {"train", "data", "--weights", ""}}).text_of("weights"), "")
+      << "as sweeps of earlier versions may have it";
   EXPECT_THAT(refusal({"train"}), HasSubstr("lockstep train needs a FOLDER"));
   EXPECT_THAT(refusal({"train", "--", "data"}), HasSubstr("cannot have -- after train"));
   EXPECT_EQ(refusal({"./simulate", "--", "data"}), "");

@@ -89,7 +89,7 @@ struct SweepOptions {
     field("retries", self.retries, "how often a trial that was killed or ran out of memory starts again",
           between(0, 1000));
     field("Output");
-    field("output", self.output, "folder of the sweep; empty: sweeps/sweep-001, sweep-002, ...");
+    field("output", self.output, "folder of the sweep; default: sweeps/sweep-001, sweep-002, ...");
     field("keep-weights", self.keep_weights,
           "only this number of best trials keep weights and checkpoints; 0: all do", between(0, 1e6));
     field("resume", self.resume, "continue the sweep in --output; repeating its command does the same");

@@ -460,7 +460,7 @@ struct Options {
     field("seed", self.seed, weights, "seed of initial weights, split, order, augmentation and dropout",
           between(0, kMostSeed));
     field("The run");
-    field("output", self.output, record, "the run folder; empty: runs/NAME-001, NAME-002, ...");
+    field("output", self.output, record, "the run folder; default: runs/NAME-001, NAME-002, ...");
     field("resume", self.resume, record, "continue from the last checkpoint in --output");
     field("checkpoint-every", self.checkpoint_every, record,
           "steps between checkpoints; 0: at the end of each epoch", between(0, kMostSteps));
