@@ -76,6 +76,21 @@ class Places(runs.TestFolders, unittest.TestCase):
         runs.run("train", self.digits, "--validation", self.held_out, *TRAINING, *options, "--output", alone)
         self.assertEqual(json.loads((alone / "result.json").read_text())["weights_hash"], row["weights_hash"])
 
+    def test_a_program_whose_trial_folder_is_a_run(self):
+        """Its result comes from the run's log, also where the trial has begun before and was killed."""
+        sweep, killed = self.folder / "recorded", self.folder / "was-killed"
+        script = f'"$@" --output "$LOCKSTEP_TRIAL_FOLDER" || exit; test -e {killed} || {{ touch {killed}; kill -9 $$; }}'
+        runs.run("sweep", "--search", "random", "--count", "2", "--trials", "1", "--metric", "best_accuracy", "--output", sweep,
+                 "--learning-rate", "0.0005..0.002:log", "--", "sh", "-c", script, "name", runs.PROGRAM, "train", self.digits,
+                 "--validation", self.held_out, *TRAINING, "--config", "{parameters}")
+        self.assertEqual(len(lines(sweep, "lost")), 1)
+        hashes = set()
+        for row in table(sweep):
+            result = json.loads((sweep / f"trials/{row['trial']:04}/result.json").read_text())
+            self.assertEqual((row["state"], row["result"], row["steps"]), ("ended", result["best_accuracy"], 8))
+            hashes.add(result["weights_hash"])
+        self.assertEqual(len(hashes), 2)
+
     def test_a_report_without_the_curves_of_a_damaged_trial(self):
         """The other trials have theirs."""
         sweep = self.folder / "damaged"
