@@ -180,7 +180,7 @@ struct SweepTrialsChoice {
   int64_t memory = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Trials");
-    field("memory", self.memory, "bytes that the trials may use together; 0: most of what is free",
+    field("memory", self.memory, "bytes that the trials may use together, or on each GPU; 0: most of what is free",
           between(0, 1e18));
   };
 };
