@@ -153,6 +153,8 @@ class Places(runs.TestFolders, unittest.TestCase):
             starts.append(result["started"])
             ends.append(result["ended"])
         self.assertEqual(max(sum(start <= at < end for start, end in zip(starts, ends)) for at in starts), 1)
+        # What was for threads does not hold up a sweep that goes on as processes.
+        self.sweep("little", "--trials-as", "processes")
         self.assertIn("--memory cannot be", runs.run(*self.words("none", "--memory", "lots"), status=2))
 
     def test_jobs_that_are_killed(self):

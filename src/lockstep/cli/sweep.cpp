@@ -94,6 +94,8 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   }
   const int64_t had = spec.options.workers;
   set_options(asked, changed, spec);
+  const bool asks_for_memory = std::find(changed.begin(), changed.end(), "memory") != changed.end();
+  if (!asks_for_memory && !may_have_memory(spec)) spec.options.memory.clear();  // it was on threads until now
   if (spec.options.workers != had && depends_on_workers(spec))
     throw Error(ErrorCode::invalid_option,
                 quote(paths.folder.string()) + " is another sweep: its --workers is " + std::to_string(had) +

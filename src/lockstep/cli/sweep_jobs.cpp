@@ -159,7 +159,6 @@ int run_sweep_runner(const Call& call, Console& console) {
       paths, spec,
       {.lockstep = program,
        .cores = spec.options.workers,
-       .memory = parse_bytes(spec.options.memory).value_or(0),
        .shared = true,
        .moves_workers = may_move_workers(spec),
        .stop = signals.token(),
