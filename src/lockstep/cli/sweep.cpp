@@ -253,12 +253,7 @@ int run_sweep(const Call& call, Console& console) {
   }();
   const sweep::Table table = read_table(paths);
   console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
-  const bool waits = width < search.count();  // else places only lack trials at the end
-  if (waits && end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
-    console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
-                  " trials side by side; waiting for earlier results took " +
-                  fixed(100 * end.idle_seconds / (end.seconds * static_cast<double>(end.side_by_side)), 0) +
-                  " % of it (--lag, --free)\n");
+  console.print(waiting_text(end));
   if (end.moved > 0)
     console.print(counted(end.moved, "trial") + " went on with workers of places that had nothing to do\n");
   if (end.peak_memory > 0)

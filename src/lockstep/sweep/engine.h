@@ -27,7 +27,7 @@ struct EngineOptions {
 struct SweepEnd {
   bool is_complete = false;
   double seconds = 0;
-  double idle_seconds = 0;  ///< of places side by side that had nothing to do while others worked
+  double idle_seconds = 0;  ///< of places that waited for results while trials were left to begin
   int64_t side_by_side = 0;
   int64_t moved = 0;        ///< how often a trial went on with other workers
   int64_t peak_memory = 0;  ///< bytes of the process of trials on threads; 0: there was none
