@@ -65,6 +65,7 @@ class Places(runs.TestFolders, unittest.TestCase):
         for name, options in (("one", ["--trials", "1"]), ("eight", ["--trials", "8"]),
                               ("workers", ["--trials", "2", "--workers", "2"])):
             printed = self.sweep(name, *options)
+            self.assertIn("only the best 5 trials keep their weights (--keep-weights)\n", printed)
             self.assertRegex(printed, r"memory of the process of all trials: [0-9.]+ [MG]B at most")
             self.check(name)
         # A trial's run says how it is trained alone, not what its process is.
@@ -126,6 +127,8 @@ class Places(runs.TestFolders, unittest.TestCase):
             self.assertLess(row["steps"], 600)
             self.assertIsNotNone(row["result"])
         self.assertEqual(lines(sweep, "lost"), [])
+        best = max(rows, key=lambda row: row["result"])
+        self.assertIn(f"it ended after step {best['steps']} of 600; the command trains all 600\n", runs.run("sweep", "best", sweep))
 
     def test_a_trial_that_is_paused_at_a_rung_can_be_stopped(self):
         """While a program works on the sweep, which is the holder of the lock here."""

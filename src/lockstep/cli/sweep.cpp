@@ -193,6 +193,18 @@ void mark_if_not_reproducible(sweep::SweepSpec& spec, Console& console) {
   if (!spec.not_reproducible.empty()) console.note("lockstep: " + not_reproducible_text(spec) + "\n");
 }
 
+void say_what_is_kept(const sweep::SweepSpec& spec, int64_t count, Console& console) {
+  const int64_t kept = spec.options.keep_weights;
+  if (!spec.trains() || kept == 0 || count <= kept) return;
+  console.note("lockstep: only the best " +
+               (kept == 1 ? "trial keeps its" : std::to_string(kept) + " trials keep their") +
+               " weights (--keep-weights)" +
+               (spec.options.stop_rule == sweep::StopRule::asha
+                    ? "; a trial that is paused at a rung keeps its checkpoint until the search ends it"
+                    : "") +
+               "\n");
+}
+
 }  // namespace
 
 std::vector<FieldInfo> sweep_fields() { return fields_of<sweep::SweepOptions>(); }
@@ -225,6 +237,7 @@ int run_sweep(const Call& call, Console& console) {
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
+  say_what_is_kept(spec, search.count(), console);
   if (!is_named) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
@@ -259,11 +272,6 @@ int run_sweep(const Call& call, Console& console) {
   if (end.peak_memory > 0)
     console.print(as_duration(end.seconds) +
                   "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
-  if (const int64_t kept = spec.options.keep_weights;
-      spec.trains() && kept > 0 && static_cast<int64_t>(table.rows.size()) > kept)
-    console.print("the best " +
-                  (kept == 1 ? "trial keeps its" : std::to_string(kept) + " trials keep their") +
-                  " weights (--keep-weights)\n");
   if (!end.is_complete) {
     console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
                  "\n");

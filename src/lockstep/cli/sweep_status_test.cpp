@@ -49,8 +49,8 @@ TEST(SweepStatus, NamesTheBestTrialOfTheTable) {
 
 TEST(SweepStatus, SaysWhatWaitingCost) {
   EXPECT_EQ(waiting_text({.seconds = 30, .side_by_side = 2}), "");
-  EXPECT_EQ(waiting_text({.seconds = 30, .idle_seconds = 15, .side_by_side = 2}),
-            "0:30 with 2 trials side by side; waiting for earlier results took 25 % of it (--lag, --free)\n");
+  EXPECT_EQ(waiting_text({.seconds = 90, .idle_seconds = 45, .side_by_side = 2}),
+            "1:30 with 2 trials side by side; waiting for earlier results took 25 % of it (--lag, --free)\n");
   EXPECT_THAT(waiting_text({.seconds = 30, .idle_seconds = 0.1, .side_by_side = 2}),
               testing::HasSubstr(" took less than 1 % of it"));
 }
