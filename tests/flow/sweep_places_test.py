@@ -92,6 +92,10 @@ class Places(runs.TestFolders, unittest.TestCase):
             hashes.add(result["weights_hash"])
         self.assertEqual(len(hashes), 2)
 
+    def test_processes_side_by_side(self):
+        self.sweep("processes", "--trials", "4", "--trials-as", "processes")
+        self.check("processes")
+
     def test_a_report_without_the_curves_of_a_damaged_trial(self):
         """The other trials have theirs."""
         sweep = self.folder / "damaged"
