@@ -88,7 +88,7 @@ class Places(runs.TestFolders, unittest.TestCase):
         hashes = set()
         for row in table(sweep):
             result = json.loads((sweep / f"trials/{row['trial']:04}/result.json").read_text())
-            self.assertEqual((row["state"], row["result"], row["steps"]), ("ended", result["best_accuracy"], 8))
+            self.assertEqual((row["state"], row["result"], row["steps"]), ("ended", result["best_accuracy"], result["steps"]))
             hashes.add(result["weights_hash"])
         self.assertEqual(len(hashes), 2)
 

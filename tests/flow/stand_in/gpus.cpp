@@ -2,7 +2,8 @@
 // everything except CUDA itself runs as on a machine with four GPUs. Between processes their messages are
 // files in $TMPDIR; the number of bytes that a rank sent is added to the file $STAND_IN_LINK_LOG if that is
 // set. JPEGs are decoded by libjpeg's quick methods at full size, which no --decode on the CPU does; if
-// $STAND_IN_WITHOUT_NVJPEG is set they are not decoded. $STAND_IN_FREE_BYTES of a GPU are free, if that is set.
+// $STAND_IN_WITHOUT_NVJPEG is set they are not decoded. If $STAND_IN_FREE_BYTES is set, so much of
+// each GPU is free.
 #include <cstring>
 #include <algorithm>
 #include <chrono>
