@@ -101,6 +101,16 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         self.assertEqual([row["result"] for row in rows], [5, 0, None])
         self.assertIn('no line of its output gives a value of "loss": "50%" is no number', rows[2]["error"])
 
+    def test_what_waiting_costs_is_printed(self):
+        """Of two places one waits where each trial depends on the one before; none does where trials are independent, also
+        at the end."""
+        def said(name, *options):
+            return runs.run("sweep", "--count", "3", "--trials", "2", *options, "--output", self.folder / name, "--x",
+                            "0.5..9.5", "--", "echo", "result", "{x}")
+        self.assertRegex(said("waits", "--search", "tpe", "--lag", "0"),
+                         r"with 2 trials side by side; waiting for earlier results took (less than )?\d+ % of it \(--lag, --free\)\n")
+        self.assertNotIn("waiting for", said("hurries", "--search", "random", "--lag", "0"))
+
 
 if __name__ == "__main__":
     unittest.main()

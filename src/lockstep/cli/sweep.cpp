@@ -94,6 +94,8 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   }
   const int64_t had = spec.options.workers;
   set_options(asked, changed, spec);
+  const bool asks_for_memory = std::find(changed.begin(), changed.end(), "memory") != changed.end();
+  if (!asks_for_memory && !may_have_memory(spec)) spec.options.memory.clear();  // it was on threads until now
   if (spec.options.workers != had && depends_on_workers(spec))
     throw Error(ErrorCode::invalid_option,
                 quote(paths.folder.string()) + " is another sweep: its --workers is " + std::to_string(had) +
@@ -191,6 +193,18 @@ void mark_if_not_reproducible(sweep::SweepSpec& spec, Console& console) {
   if (!spec.not_reproducible.empty()) console.note("lockstep: " + not_reproducible_text(spec) + "\n");
 }
 
+void say_what_is_kept(const sweep::SweepSpec& spec, int64_t count, Console& console) {
+  const int64_t kept = spec.options.keep_weights;
+  if (!spec.trains() || kept == 0 || count <= kept) return;
+  console.note("lockstep: only the best " +
+               (kept == 1 ? "trial keeps its" : std::to_string(kept) + " trials keep their") +
+               " weights (--keep-weights)" +
+               (spec.options.stop_rule == sweep::StopRule::asha
+                    ? "; a trial that is paused at a rung keeps its checkpoint until the search ends it"
+                    : "") +
+               "\n");
+}
+
 }  // namespace
 
 std::vector<FieldInfo> sweep_fields() { return fields_of<sweep::SweepOptions>(); }
@@ -223,6 +237,7 @@ int run_sweep(const Call& call, Console& console) {
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
+  say_what_is_kept(spec, search.count(), console);
   if (!is_named) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
@@ -251,22 +266,12 @@ int run_sweep(const Call& call, Console& console) {
   }();
   const sweep::Table table = read_table(paths);
   console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
-  const bool waits = width < search.count();  // else places only lack trials at the end
-  if (waits && end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
-    console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
-                  " trials side by side; waiting for earlier results took " +
-                  fixed(100 * end.idle_seconds / (end.seconds * static_cast<double>(end.side_by_side)), 0) +
-                  " % of it (--lag, --free)\n");
+  console.print(waiting_text(end));
   if (end.moved > 0)
     console.print(counted(end.moved, "trial") + " went on with workers of places that had nothing to do\n");
   if (end.peak_memory > 0)
     console.print(as_duration(end.seconds) +
                   "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
-  if (const int64_t kept = spec.options.keep_weights;
-      spec.trains() && kept > 0 && static_cast<int64_t>(table.rows.size()) > kept)
-    console.print("the best " +
-                  (kept == 1 ? "trial keeps its" : std::to_string(kept) + " trials keep their") +
-                  " weights (--keep-weights)\n");
   if (!end.is_complete) {
     console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
                  "\n");

@@ -14,7 +14,7 @@ namespace lockstep::sweep {
 struct EngineOptions {
   std::string lockstep{};  ///< the program lockstep, for trials that train
   int64_t cores = 1;       ///< that trials may use
-  int64_t memory = 0;      ///< bytes that trials on threads may use together; 0: most of what is free
+  int64_t memory = 0;      ///< bytes for all trials on threads, or on each GPU; 0: most of what is free
   /// Several programs work on the sweep, also on machines that share its disk: each trains other trials.
   bool shared = false;
   /// Whether weights do not depend on the number of workers, so that it may change while a trial goes on.
@@ -27,7 +27,7 @@ struct EngineOptions {
 struct SweepEnd {
   bool is_complete = false;
   double seconds = 0;
-  double idle_seconds = 0;  ///< of places side by side that had nothing to do while others worked
+  double idle_seconds = 0;  ///< of places that waited for results while trials were left to begin
   int64_t side_by_side = 0;
   int64_t moved = 0;        ///< how often a trial went on with other workers
   int64_t peak_memory = 0;  ///< bytes of the process of trials on threads; 0: there was none

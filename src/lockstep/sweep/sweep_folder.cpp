@@ -52,6 +52,10 @@ std::filesystem::path SweepPaths::output(int64_t number) const {
   return folder / "trials" / (four_digits(number) + ".out");
 }
 
+std::filesystem::path SweepPaths::parameters(int64_t number) const {
+  return folder / "trials" / (four_digits(number) + ".parameters.json");
+}
+
 bool SweepSpec::on_threads() const {
   if (options.trials_as != TrialsAs::auto_) return options.trials_as == TrialsAs::threads;
   // Instruction sets are chosen once for a process.

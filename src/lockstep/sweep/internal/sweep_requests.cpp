@@ -59,6 +59,7 @@ void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
 void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
   fs::remove_all(paths.trial(trial));
   fs::remove(paths.output(trial));
+  fs::remove(paths.parameters(trial));
   log.write({.kind = LogKind::restart, .trial = trial});
 }
 
