@@ -78,6 +78,19 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         self.assertNotIn(MARK, self.sweep("untimed", "--metric", "loss", *words))
         self.assertNotIn(MARK, runs.run("sweep", "show", self.folder / "untimed"))
 
+    def test_a_sweep_that_goes_on_keeps_its_mark(self):
+        """Trials may have ended with what made the table another one."""
+        output = self.folder / "kept"
+        self.sweep("kept", "--x", "1..5", "--", "echo", "result", "{x}")
+        spec = json.loads((output / "sweep.json").read_text())
+        self.assertEqual(spec["not_reproducible"], [])
+        (output / "sweep.json").write_text(json.dumps({**spec, "not_reproducible": ["--max-time"]}))
+        self.assertIn(MARK + "--max-time\n", runs.run("sweep", "--resume", "--output", output, "--count", "4"))
+        self.assertEqual(json.loads((output / "sweep.json").read_text())["not_reproducible"], ["--max-time"])
+        copied = self.folder / "copied"
+        self.assertNotIn(MARK, runs.run("sweep", output / "sweep.json", "--output", copied), "another sweep begins without it")
+        self.assertEqual(json.loads((copied / "sweep.json").read_text())["not_reproducible"], [])
+
     def test_results_that_are_numbers_and_others(self):
         script = 'test "$LOCKSTEP_TRIAL" != 0 || echo loss +5; test "$LOCKSTEP_TRIAL" != 1 || echo loss 1e-400; ' \
                  'test "$LOCKSTEP_TRIAL" != 2 || echo loss 50%'
