@@ -96,7 +96,7 @@ void refuse_second_program(const SweepPaths& paths) {
 
 namespace {
 
-// With the lock of the sweep or of its jobs.
+// With the lock of its jobs.
 void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
   std::error_code none;
   if (start == SweepStart::begins && fs::exists(paths.spec(), none))
