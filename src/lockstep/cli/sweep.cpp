@@ -42,6 +42,7 @@ AskedSweep sweep_of_file(const std::string& file) {
   try {
     const Json json = parse_json(read_file(file, kMostSpecBytes), KeyTwice::refused);
     AskedSweep asked{.spec = sweep::spec_from_json(json, quote(file))};
+    asked.spec.not_reproducible.clear();  // of another sweep, whose sweep.json it may be
     for (const FieldInfo& field : sweep_fields()) {
       if (json.contains(field.name) || json.contains(field.alias())) asked.given.push_back(field.name);
     }
@@ -188,8 +189,12 @@ void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& conso
                ", so trials repeat; --search grid tries each once\n");
 }
 
+// What was a reason stays one: trials may have ended with it.
 void mark_if_not_reproducible(sweep::SweepSpec& spec, Console& console) {
-  spec.not_reproducible = reasons_for_another_table(spec);
+  std::vector<std::string>& known = spec.not_reproducible;
+  for (const std::string& reason : reasons_for_another_table(spec)) {
+    if (std::find(known.begin(), known.end(), reason) == known.end()) known.push_back(reason);
+  }
   if (!spec.not_reproducible.empty()) console.note("lockstep: " + not_reproducible_text(spec) + "\n");
 }
 
@@ -242,9 +247,10 @@ int run_sweep(const Call& call, Console& console) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
+  const auto start = exists ? sweep::SweepStart::begins_or_goes_on : sweep::SweepStart::begins;
   const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    const auto lock = sweep::prepare_shared_sweep(paths, spec);
+    const auto lock = sweep::prepare_shared_sweep(paths, spec, start);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
                   " shows the trials\n");
     return 0;
@@ -260,6 +266,7 @@ int run_sweep(const Call& call, Console& console) {
                             {.lockstep = program,
                              .cores = usable_cores(),
                              .memory = memory_of(spec),
+                             .start = start,
                              .moves_workers = may_move_workers(spec),
                              .stop = signals.token(),
                              .report = Report(spec, status)});

@@ -390,9 +390,7 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
     if (jobs::is_held(paths.lock())) refuse_second_program(paths);
     return Engine(paths, spec, options).run();
   }
-  const auto lock = jobs::FileLock::try_take(paths.lock());
-  if (!lock || is_shared_now(paths)) refuse_second_program(paths);
-  begin_or_continue(paths, spec);
+  const auto lock = begin_alone(paths, spec, options.start);
   return Engine(paths, spec, options).run();
 }
 

@@ -1,9 +1,9 @@
 #include "lockstep/sweep/internal/trial_process.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
@@ -137,19 +137,17 @@ std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec&
   return words;
 }
 
-StartedTrial start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
+pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
   const int64_t number = trial.segment.trial;
   const std::vector<std::string> words = prepare_trial(paths, spec, trial);
-  auto output = std::make_unique<TrialOutput>(paths.output(number), spec.metric());
-  const pid_t process =
-      launch::start_process({.program = spec.trains() ? trial.lockstep : words.front(),
-                             .words = words,
-                             .environment = {"LOCKSTEP_TRIAL=" + std::to_string(number),
-                                             variable_of_trial(fs::absolute(paths.trial(number)).string())},
-                             .output = output->descriptor(),
-                             .errors = output->descriptor()});
-  output->begin();
-  return {process, std::move(output)};
+  const OpenFile output(paths.output(number), O_WRONLY | O_CREAT | O_APPEND);
+  return launch::start_process(
+      {.program = spec.trains() ? trial.lockstep : words.front(),
+       .words = words,
+       .environment = {"LOCKSTEP_TRIAL=" + std::to_string(number),
+                       variable_of_trial(fs::absolute(paths.trial(number)).string())},
+       .output = output.get(),
+       .errors = output.get()});
 }
 
 std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
