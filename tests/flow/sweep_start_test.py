@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a sweep says before and beside its trials: a program that is not there, another sweep in the same folder, results
-that another sweep may not have; and what it keeps of trials that print much."""
+that another sweep may not have; what it keeps of trials that print much; and that words of earlier versions go on."""
 
 import json
 import subprocess
@@ -56,16 +56,15 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
 
     def test_output_without_an_end(self):
         """The file has its beginning and its end, and the result is found."""
-        script = "echo begin; echo loss $1; yes | head -c 50000000; echo end"
+        script = "echo begin; echo loss $1; yes | head -c 150000000; echo end"
         self.sweep("prints", "--metric", "loss", "--x", "1..5", "--", "sh", "-c", script, "name", "{x}")
         rows = table(self.folder / "prints")
         self.assertEqual([row["result"] for row in rows], [row["parameters"]["x"] for row in rows])
         for row in rows:
-            text = (self.folder / f"prints/trials/{row['trial']:04}.out").read_text()
-            self.assertLess(len(text), 4 << 20)
-            self.assertTrue(text.startswith("begin\nloss "))
-            self.assertTrue(text.endswith("y\nend\n"))
-            self.assertRegex(text, r"\n\[lockstep left out \d+ bytes here\]\n")
+            with open(self.folder / f"prints/trials/{row['trial']:04}.out", "rb") as file:
+                self.assertEqual(file.read(11), b"begin\nloss ")
+                file.seek(-6, 2)
+                self.assertEqual(file.read(), b"y\nend\n")
 
     def test_a_metric_that_is_a_time(self):
         """It is marked wherever the table is shown."""
@@ -79,6 +78,33 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         self.assertNotIn(MARK, self.sweep("untimed", "--metric", "loss", *words))
         self.assertNotIn(MARK, runs.run("sweep", "show", self.folder / "untimed"))
 
+    def test_an_empty_option_of_an_earlier_version(self):
+        """A new sweep refuses it."""
+        train = ["--learning-rate", "0.001..0.1:log", "--", "train", self.digits, "--validation", self.held_out, *runs.SMALL,
+                 "--max-steps", "1"]
+        self.assertIn("option --weights is empty", self.sweep("new", *train, "--weights", "", status=2))
+        self.sweep("earlier", *train)
+        spec = self.folder / "earlier/sweep.json"
+        sweep = json.loads(spec.read_text())
+        sweep["command"] += ["--weights", ""]
+        spec.write_text(json.dumps(sweep))
+        for count, trials_as in ((4, "threads"), (5, "processes")):
+            runs.run("sweep", "--resume", "--output", spec.parent, "--count", count, "--trials-as", trials_as)
+            self.assertEqual([row["state"] for row in table(spec.parent)], ["ended"] * count)
+
+    def test_a_sweep_that_goes_on_keeps_its_mark(self):
+        """Trials may have ended with what made the table another one."""
+        output = self.folder / "kept"
+        self.sweep("kept", "--x", "1..5", "--", "echo", "result", "{x}")
+        spec = json.loads((output / "sweep.json").read_text())
+        self.assertEqual(spec["not_reproducible"], [])
+        (output / "sweep.json").write_text(json.dumps({**spec, "not_reproducible": ["--max-time"]}))
+        self.assertIn(MARK + "--max-time\n", runs.run("sweep", "--resume", "--output", output, "--count", "4"))
+        self.assertEqual(json.loads((output / "sweep.json").read_text())["not_reproducible"], ["--max-time"])
+        copied = self.folder / "copied"
+        self.assertNotIn(MARK, runs.run("sweep", output / "sweep.json", "--output", copied), "another sweep begins without it")
+        self.assertEqual(json.loads((copied / "sweep.json").read_text())["not_reproducible"], [])
+
     def test_results_that_are_numbers_and_others(self):
         script = 'test "$LOCKSTEP_TRIAL" != 0 || echo loss +5; test "$LOCKSTEP_TRIAL" != 1 || echo loss 1e-400; ' \
                  'test "$LOCKSTEP_TRIAL" != 2 || echo loss 50%'
@@ -86,6 +112,16 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         rows = table(self.folder / "numbers")
         self.assertEqual([row["result"] for row in rows], [5, 0, None])
         self.assertIn('no line of its output gives a value of "loss": "50%" is no number', rows[2]["error"])
+
+    def test_what_waiting_costs_is_printed(self):
+        """Of two places one waits where each trial depends on the one before; none does where trials are independent, also
+        at the end."""
+        def said(name, *options):
+            return runs.run("sweep", "--count", "3", "--trials", "2", *options, "--output", self.folder / name, "--x",
+                            "0.5..9.5", "--", "echo", "result", "{x}")
+        self.assertRegex(said("waits", "--search", "tpe", "--lag", "0"),
+                         r"with 2 trials side by side; waiting for earlier results took (less than )?\d+ % of it \(--lag, --free\)\n")
+        self.assertNotIn("waiting for", said("hurries", "--search", "random", "--lag", "0"))
 
 
 if __name__ == "__main__":

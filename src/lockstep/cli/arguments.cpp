@@ -106,14 +106,6 @@ std::string placeholder(std::string word) {
 // The name of a cloud, no placeholder.
 bool is_literal(const std::string& word) { return word.front() >= 'a' && word.front() <= 'z'; }
 
-// Options that name a file or a folder. Without a name, a run would begin with other data or weights.
-void check_not_empty(const std::string& option, const std::string& text) {
-  constexpr std::array<std::string_view, 4> kPlaces{"output", "test", "validation", "weights"};
-  if (!text.empty() || std::find(kPlaces.begin(), kPlaces.end(), option) == kPlaces.end()) return;
-  throw Error(ErrorCode::invalid_option, "option --" + option + " is empty",
-              "a variable of the shell may not be set; name a file or a folder, or leave the option out");
-}
-
 // An empty word is mostly a variable of a shell that is not set. Notes and values may be empty.
 void check_not_empty(const Verb& verb, const std::vector<std::string>& wanted,
                      const std::vector<std::string>& words) {
@@ -239,7 +231,6 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
     if (options[i]->count() == 0) continue;
     call.settings.push_back({fields[i].name, value_of(fields[i], *options[i], fields)});
     fields[i].check(call.settings.back().text);
-    check_not_empty(fields[i].name, call.settings.back().text);
   }
   check_words(verb, call.words);
   return call;
@@ -300,6 +291,16 @@ Call read_search_arguments(const Verb& verb, const std::vector<std::string>& arg
   call.searched = std::move(searched);
   if (dashes != arguments.end()) call.words.insert(call.words.end(), dashes + 1, arguments.end());
   return call;
+}
+
+// Without a name, a run would begin with other data or weights.
+void check_places(const Call& call) {
+  if (call.text_of("config")) return;
+  for (const char* name : {"output", "test", "validation", "weights"}) {
+    if (call.text_of(name) == "")
+      throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " is empty",
+                  "a variable of the shell may not be set; name a file or a folder, or leave the option out");
+  }
 }
 
 }  // namespace lockstep::cli

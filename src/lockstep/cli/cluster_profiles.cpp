@@ -118,10 +118,10 @@ int run_cluster_list(const Call& call, Console& console) {
     console.print(list.dump(2) + "\n");
     return 0;
   }
-  std::vector<std::vector<std::string>> rows{{"", "name", "scheduler", "login", "machines", "file"}};
+  std::vector<std::vector<std::string>> rows{{"name", "", "scheduler", "login", "machines", "file"}};
   for (const NamedProfile& one : all) {
     const bool is_damaged = !one.damage.empty();
-    rows.push_back({one.is_default ? "*" : "", printable(one.name), is_damaged ? "?" : one.profile.scheduler,
+    rows.push_back({printable(one.name), one.is_default ? "*" : "", is_damaged ? "?" : one.profile.scheduler,
                     one.profile.login, is_damaged ? "unreadable" : machines_text(one.profile),
                     printable(one.file.string())});
   }

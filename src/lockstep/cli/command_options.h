@@ -180,8 +180,8 @@ struct SweepTrialsChoice {
   int64_t memory = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Trials");
-    field("memory", self.memory, "bytes that the trials may use together; 0: most of what is free",
-          between(0, 1e18));
+    field("memory", self.memory,
+          "bytes that trials may use together, or on each GPU; 0: most of what is free", between(0, 1e18));
   };
 };
 

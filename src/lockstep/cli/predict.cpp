@@ -1,3 +1,4 @@
+#include <cctype>
 #include <cerrno>
 #include <iterator>
 #include <numeric>
@@ -118,7 +119,8 @@ void check_output(const PredictionOutput& output) {
     throw Error(ErrorCode::invalid_option, "cannot write a safetensors file to standard output",
                 "add --output FILE, or --format csv");
   const std::string ending = std::filesystem::path(output.output).extension().string();
-  if (output.format == PredictionFormat::auto_ && !ending.empty() && ending != ".csv" &&
+  const bool names_format = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0;
+  if (output.format == PredictionFormat::auto_ && names_format && ending != ".csv" &&
       ending != ".safetensors")
     throw Error(ErrorCode::invalid_option,
                 "--layer has no format for a file that ends in " + ending + ": " + quote(output.output),

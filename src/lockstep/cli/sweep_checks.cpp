@@ -209,6 +209,18 @@ void check_placeholders(const sweep::SweepSpec& spec) {
   }
 }
 
+void check_memory(const sweep::SweepSpec& spec) {
+  if (spec.options.memory.empty()) return;
+  (void)memory_of(spec);
+  if (may_have_memory(spec)) return;
+  throw Error(
+      ErrorCode::invalid_option, "--memory is only for trials on threads of one process",
+      spec.options.profile.empty()
+          ? "leave it out; --trials says how many trials are trained at once"
+          : "leave it out; the profile says how much memory a job may use, and --trials how many there "
+            "are");
+}
+
 }  // namespace
 
 Call call_of_train(const sweep::SweepSpec& spec) {
@@ -280,6 +292,10 @@ std::optional<int64_t> points_of(const sweep::Space& space) {
   return static_cast<int64_t>(points);
 }
 
+bool may_have_memory(const sweep::SweepSpec& spec) {
+  return spec.options.profile.empty() && spec.on_threads();
+}
+
 int64_t memory_of(const sweep::SweepSpec& spec) {
   if (spec.options.memory.empty()) return 0;
   const auto bytes = parse_bytes(spec.options.memory);
@@ -293,7 +309,7 @@ void check_sweep(const sweep::SweepSpec& spec) {
   if (spec.command.empty())
     throw Error(ErrorCode::invalid_option, "the sweep has no command",
                 "write it after --, as in lockstep sweep --learning-rate 0.001..0.1:log -- train FOLDER");
-  (void)memory_of(spec);
+  check_memory(spec);
   std::error_code none;
   if (!spec.working_folder.empty() && !std::filesystem::is_directory(spec.working_folder, none))
     throw Error(ErrorCode::not_found,
@@ -339,6 +355,7 @@ void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string
                   "the sweep sets --" + name + " for each trial");
   }
   const Call call = call_of_train(spec);
+  check_places(call);
   const AskedOptions asked = asked_options(call);
   check_command(spec, call, asked);
   check_metric(spec, asked);

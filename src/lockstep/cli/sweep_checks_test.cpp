@@ -182,6 +182,24 @@ TEST(SweepChecks, RefuseWhatHasNoEffect) {
       "");
 }
 
+TEST(SweepChecks, RefuseMemoryWhereTrialsAreNoThreads) {
+  const auto refusal = [](std::vector<std::string> command, const sweep::SweepOptions& options) {
+    sweep::SweepSpec spec{.options = options, .command = std::move(command)};
+    spec.options.memory = "4G";
+    try {
+      check_sweep(spec);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({"train", "data"}, {}), "");
+  const auto refused = HasSubstr("--memory is only for trials on threads of one process");
+  EXPECT_THAT(refusal({"train", "data"}, {.trials_as = sweep::TrialsAs::processes}), refused);
+  EXPECT_THAT(refusal({"train", "data"}, {.profile = "local"}), refused);
+  EXPECT_THAT(refusal({"./simulate"}, {}), refused);
+}
+
 TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   const auto refusal = [](std::vector<std::string> words) {
     return refusal_of({.command = std::move(words)});
@@ -189,6 +207,9 @@ TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   EXPECT_EQ(refusal({"train", "data", "--max-epochs", "1", "--momentum=0.5"}), "");
   EXPECT_THAT(refusal({"train", "data", "--max-epoch", "1"}), HasSubstr("did you mean --max-epochs?"));
   EXPECT_THAT(refusal({"train", "data", "--max-epochs", "many"}), HasSubstr("max-epochs"));
+  EXPECT_THAT(refusal({"train", "data", "--weights", ""}), HasSubstr("option --weights is empty"));
+  EXPECT_EQ(call_of_train({.command = {"train", "data", "--weights", ""}}).text_of("weights"), "")
+      << "as sweeps of earlier versions may have it";
   EXPECT_THAT(refusal({"train"}), HasSubstr("lockstep train needs a FOLDER"));
   EXPECT_THAT(refusal({"train", "--", "data"}), HasSubstr("cannot have -- after train"));
   EXPECT_EQ(refusal({"./simulate", "--", "data"}), "");

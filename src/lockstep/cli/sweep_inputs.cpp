@@ -78,7 +78,7 @@ void check_program(const sweep::SweepSpec& spec) {
   std::error_code none;
   const bool is_path = program.find('/') != std::string::npos;
   if (is_path ? std::filesystem::is_regular_file(path, none) && ::access(path.c_str(), X_OK) == 0
-              : cluster::has_program(program))
+              : cluster::has_program(program, spec.working_folder))
     return;
   if (is_path && std::filesystem::exists(path, none))
     throw Error(ErrorCode::invalid_option, quote(path) + " is no program that can be run",

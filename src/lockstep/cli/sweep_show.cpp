@@ -165,6 +165,9 @@ int run_sweep_best(const Call& call, Console& console) {
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
                sweep::result_text(*best->value) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
+  if (best->state != sweep::TrialState::ended && best->step < best->total_steps)
+    console.note("it ended after step " + with_commas(best->step) + " of " + with_commas(best->total_steps) +
+                 "; the command trains all " + with_commas(best->total_steps) + "\n");
   const std::string& folder = table.spec.working_folder;
   std::error_code none;
   if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))

@@ -33,13 +33,16 @@ std::optional<char> separator_in(std::string_view line) {
   return *most > 0 ? std::optional(kSeparators[static_cast<size_t>(most - counts.begin())]) : std::nullopt;
 }
 
-// Of a line "sep=;".
+// Of a line "sep=;". Programs that write it as a line of cells put it in quotes, or separators behind it.
 std::optional<char> said_separator(std::string_view line) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  constexpr std::string_view kBegin = "sep=";
-  if (line.size() != kBegin.size() + 1 || lower(line.substr(0, kBegin.size())) != kBegin) return std::nullopt;
-  const auto separator = std::ranges::find(kSeparators, line.back());
-  return separator == kSeparators.end() ? std::nullopt : std::optional(*separator);
+  constexpr std::string_view kBegin = "sep=", kBehind = ",;\t \r\"";
+  if (line.starts_with('"')) line.remove_prefix(1);
+  if (line.size() <= kBegin.size()) return std::nullopt;
+  const auto separator = std::ranges::find(kSeparators, line[kBegin.size()]);
+  if (separator == kSeparators.end() || lower(line.substr(0, kBegin.size())) != kBegin ||
+      line.find_first_not_of(kBehind, kBegin.size()) != std::string_view::npos)
+    return std::nullopt;
+  return *separator;
 }
 
 // The two words of a line; empty if it has another number of them.

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lockstep/base/blanks.h"
 #include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
@@ -55,6 +56,28 @@ bool names_channels(std::string_view line, char separator) {
   return true;
 }
 
+bool has_only_numbers(std::string_view line, char separator) {
+  for (CellReader cells(line, separator); !cells.at_end();) {
+    if (!is_number(cells.next())) return false;
+  }
+  return true;
+}
+
+/// A comma if the first line with values has numbers with commas, whatever is in the names of channels or
+/// beside the commas.
+char separator_of_values(std::string_view text) {
+  std::string_view rest = text, line;
+  TextPlace place;
+  for (bool is_first = true; next_line(rest, line, place);) {
+    if (without_blanks(line).empty()) continue;
+    if (has_no_cells(line)) break;  // it says what separates
+    if (std::exchange(is_first, false) && names_channels(line, ',')) continue;
+    if (has_only_numbers(line, ',')) return ',';
+    break;
+  }
+  return separator_of(text);
+}
+
 /// Rows of the file, [T,C], transposed to [C,T].
 std::vector<float> transposed(const std::vector<float>& rows, int64_t channels) {
   const auto steps = static_cast<int64_t>(rows.size()) / channels;
@@ -71,7 +94,7 @@ Sequence read_csv(std::string_view text, const std::string& path, int64_t& chann
   std::string_view rest = text, line;
   TextPlace place{path};
   std::vector<float> rows;
-  const char separator = separator_of(text);
+  const char separator = separator_of_values(text);
   for (bool is_first = true; next_line(rest, line, place);) {
     if (has_no_cells(line)) continue;
     if (std::exchange(is_first, false) && names_channels(line, separator)) continue;
@@ -217,18 +240,24 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
   return texts;
 }
 
+bool has_values(std::string_view text) {
+  const char separator = separator_of_values(text);
+  std::string_view line;
+  TextPlace place;
+  for (bool is_first = true; next_line(text, line, place);) {
+    if (!has_no_cells(line) && !(std::exchange(is_first, false) && names_channels(line, separator)))
+      return true;
+  }
+  return false;
+}
+
 // It has no class, or it is empty.
 [[noreturn]] void refuse_one_file(const Files& files) {
   const Files::Name& file = files.names().front();
-  const std::string head = head_of(*files.store(), {files.path(file), file.bytes});
-  std::string_view rest = head, line;
-  TextPlace place;
-  const char separator = separator_of(head);
-  bool has_values = false, is_first = true;
-  while (!has_values && next_line(rest, line, place))
-    has_values = !has_no_cells(line) && !(std::exchange(is_first, false) && names_channels(line, separator));
-  if (!has_values)
-    refuse(
+  const std::string_view path = files.path(file);
+  if (!has_values(head_of(*files.store(), {path, file.bytes})) &&
+      files.store()->size_of(path).value_or(0) <= kHeadBytes)
+    data::refuse(
         {files.root()}, "the file has no lines with values",
         "a sequence has a line for each time step, such as 0.5,1.2; a table has one for each image, such as "
         "photos/1.jpg,cat");

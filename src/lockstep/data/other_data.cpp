@@ -14,8 +14,7 @@ namespace {
 
 constexpr const char* kWriteTs =
     "write a .ts file: a line @classLabel true with the names of the classes, a line @data, then a line for "
-    "each "
-    "series: its values with commas, a colon, its class";
+    "each series: its values with commas (fill in missing ones), a colon, its class";
 
 bool is_arff_name(std::string_view name) { return lower(name).ends_with(".arff"); }
 
@@ -29,20 +28,28 @@ bool is_coco(std::string_view head) {
          (has_text(head, "\"annotations\"") && has_text(head, "\"image_id\""));
 }
 
-// Blanks are between the numbers of older files of the UCR archive. The last one may be cut off.
-bool begins_with_numbers(std::string_view head) {
+// What separates the numbers of the first line; none: it has other words. Blanks are between the numbers of
+// older files of the UCR archive. The last one may be cut off.
+std::optional<char> separator_of_numbers(std::string_view head) {
   const char usual = separator_of(head);
   TextPlace place;
   for (std::string_view line; next_line(head, line, place);) {
     if (has_no_cells(line)) continue;
     const char separator = has_text(line, std::string_view(&usual, 1)) ? usual : ' ';
     std::vector<std::string> cells = cells_of(without_blanks(line), separator);
-    if (head.empty()) cells.pop_back();
-    return !cells.empty() && std::ranges::all_of(cells, [](const std::string& cell) {
-      return parse_number<double>(without_plus(cell)).has_value();
-    });
+    if (head.empty() && !cells.empty()) cells.pop_back();
+    return !cells.empty() && std::ranges::all_of(cells, is_number) ? std::optional(separator) : std::nullopt;
   }
-  return false;
+  return std::nullopt;
+}
+
+// The folder of a file that has one is its class.
+std::string hint_for_numbers(std::string_view path, char separator) {
+  const bool has_blanks = separator == ' ', has_folder = has_text(path, "/");
+  return "if a line is a series and begins with its class, as in the UCR archive, " + std::string(kWriteTs) +
+         "; if a line is a time step, " +
+         (has_blanks ? std::string("write commas between its values") + (has_folder ? " and " : ", ") : "") +
+         "name it .csv" + (has_folder ? "" : " and move it into a folder with the name of its class");
 }
 
 }  // namespace
@@ -68,12 +75,10 @@ std::optional<OtherData> other_data(const Files& files, std::string_view path) {
         "has annotations in COCO's format, which are not supported",
         "a network gives each image one class: write a table (.csv) beside the images, with a line "
         "file,label, then a line for each image, such as 1.jpg,cat; then name the table"};
-  if (is_table_name(path) && begins_with_numbers(head))
+  if (!is_table_name(path) || is_csv_name(path)) return std::nullopt;
+  if (const auto separator = separator_of_numbers(head))
     return OtherData{"is a table of numbers, which is not supported by this name",
-                     "if a line is a series and begins with its class, as in the UCR archive, " +
-                         std::string(kWriteTs) +
-                         "; if a line is a time step, name it .csv and move it into a folder with the name "
-                         "of its class"};
+                     hint_for_numbers(path, *separator)};
   return std::nullopt;
 }
 

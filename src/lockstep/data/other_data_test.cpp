@@ -40,8 +40,25 @@ TEST(OtherData, OfTheUcrArchiveIsNamed) {
   EXPECT_THAT(open_failure(folder.write("in/Coffee_TEST.txt", "  1.0000000e+00  -5.1840e-01\n")), said);
   EXPECT_THAT(open_failure(folder.write("old.txt", "1,2.5,3.5\n2,3.5,1\n")), said);
   EXPECT_THAT(open_failure(folder.path() / "in"), said);
-  EXPECT_THAT(open_failure(folder.write("words.txt", "to be or not to be\n")),
-              HasSubstr("does not contain data of a known kind"));
+  for (const char* text : {"to be or not to be\n", "\"\"\n"})
+    EXPECT_THAT(open_failure(folder.write("words.txt", text)),
+                HasSubstr("does not contain data of a known kind"))
+        << text;
+}
+
+TEST(OtherData, WithTimeStepsNeedsOnlyWhatIsNotThere) {
+  const TemporaryFolder folder;
+  const auto said = [&](const char* name, const char* text) {
+    return open_failure(folder.write(name, text));
+  };
+  EXPECT_THAT(said("1.txt", "1\t2\n"),
+              HasSubstr("if a line is a time step, name it .csv and move it into a"));
+  EXPECT_THAT(said("2.txt", "1 2\n"),
+              HasSubstr("step, write commas between its values, name it .csv and move"));
+  for (const char* name : {"in/run/1.txt", "in/walk/1.txt"}) folder.write(name, "1 2\n");
+  EXPECT_THAT(
+      open_failure(folder.path() / "in"),
+      AllOf(HasSubstr("step, write commas between its values and name it .csv"), Not(HasSubstr("move"))));
 }
 
 TEST(OtherData, OfCocoIsNamedWithTheWayToATable) {
@@ -67,6 +84,19 @@ TEST(OtherData, AmongImagesIsOnlyWhatAnnotatesThem) {
   EXPECT_EQ(open_source(folder.path()).dataset.size(), 2) << "the class folders have the classes";
   folder.write("cat/1.txt", "0 0.5 0.5 0.1 0.1\n");
   EXPECT_THAT(open_failure(folder.path()), HasSubstr("contains 1 file that is not an image of a class"));
+  folder.write("flat/1.png", test::bytes_of(test::kGrey8));
+  folder.write("flat/labels/1.txt", "0 0.5 0.5 0.1 0.1\n");
+  EXPECT_THAT(open_failure(folder.path() / "flat"),
+              HasSubstr("flat/1.png\": it is outside the class folders"));
+}
+
+TEST(OtherData, BesideImagesThatAreNotReadIsNone) {
+  const TemporaryFolder folder;
+  for (const std::string name : {"cat/1", "dog/1"}) {
+    folder.write(name + ".heic", "....ftypheic....");
+    folder.write(name + ".txt", "0 0.5 0.5 0.1 0.1\n");
+  }
+  EXPECT_THAT(open_failure(folder.path()), HasSubstr("TIFF or WebP file, but a HEIC or a video"));
 }
 
 TEST(OtherData, AnEmptyFileIsCalledEmpty) {

@@ -89,8 +89,9 @@ std::string_view without_plus(std::string_view cell) {
   return cell.size() > 1 && cell.front() == '+' && cell[1] != '-' ? cell.substr(1) : cell;
 }
 
+bool is_number(std::string_view cell) { return parse_number<double>(without_plus(cell)).has_value(); }
+
 std::string head_of(const io::ByteStore& store, const io::FileName& file) {
-  constexpr int64_t kHeadBytes = 64 << 10;
   std::string head(kHeadBytes, '\0');
   head.resize(store.read_at(file, 0, head));
   return text_of(std::move(head));

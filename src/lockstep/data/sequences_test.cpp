@@ -219,7 +219,9 @@ TEST(CsvFolder, MayHaveOtherSeparators) {
   folder.write("b/2.csv", "5,6\n");
   for (const char* text :
        {"1;2\n3;4\n", "x;y\n1;2\n3;4\n", "1\t2\r\n3\t4\r\n", "sep=;\r\nx;y\r\n1;2\r\n3;4\r\n",
-        "sep=\t\n1\t2\n3\t4\n", "SEP=,\n\nx,y\n1,2\n3,4\n"}) {
+        "sep=\t\n1\t2\n3\t4\n", "SEP=,\n\nx,y\n1,2\n3,4\n", "\"sep=;\"\n1;2\n3;4\n",
+        "sep=\t \r\n1\t2\n3\t4\n", "sep=;,,,\n1;2\n3;4\n", "# dev A; rate fast; unit g\n1,2\n3,4\n",
+        "ax [g; raw],ay [g; raw]\n1,2\n3,4\n", "1\t,\t2\n3,4\n", "1,\t\t2\n3,4\n"}) {
     folder.write("a/1.csv", text);
     EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4)) << text;
   }
@@ -235,7 +237,9 @@ TEST(CsvFolder, OneFileWithoutValuesIsNoSequence) {
                 AllOf(HasSubstr("cannot read \""), HasSubstr("/1.csv\": the file has no lines with values")))
         << text;
   }
-  EXPECT_THAT(open_failure(folder.write("1.csv", "x,y\n1,2\n")), HasSubstr("is one CSV file, which is one"));
+  for (const std::string& names : {std::string("x,y"), std::string(70'000, 'x')})
+    EXPECT_THAT(open_failure(folder.write("1.csv", names + "\n1,2\n")),
+                HasSubstr("is one CSV file, which is"));
 }
 
 TEST(CsvFolder, HintsSuitTheValue) {

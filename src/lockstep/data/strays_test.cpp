@@ -76,5 +76,13 @@ TEST(Strays, AnImageAmongSequencesIsTheOneToRemove) {
   EXPECT_THAT(open_failure(folder.path()), HasSubstr("hint: remove them, or add")) << "there are more images";
 }
 
+TEST(Strays, AnImageAboveSequencesIsTheOneToRemove) {
+  const TemporaryFolder folder;
+  for (const char* name : {"run/1.csv", "walk/1.csv"}) folder.write(name, "1,2\n");
+  folder.write("plot.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(open_failure(folder.path()),
+              HasSubstr("if the data are the 2 CSV files, one sequence each, remove the one image: "));
+}
+
 }  // namespace
 }  // namespace lockstep::data

@@ -159,15 +159,16 @@ sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
 
 namespace {
 
-// The place of each row in the order of results, for pages that sort.
-std::vector<size_t> places_of(const sweep::Table& table) {
-  std::vector<size_t> order(table.rows.size()), places(order.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+// Where each row stands by its result, for pages that sort: [group, place]. The groups stay in their order
+// (rank_of), also where the worst is first.
+Json places_of(const sweep::Table& table) {
+  std::vector<std::pair<sweep::RowRank, size_t>> order;
   const bool maximize = table.spec.maximizes();
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return rank_of(table.rows[a], maximize) < rank_of(table.rows[b], maximize);
-  });
-  for (size_t place = 0; place < order.size(); ++place) places[order[place]] = place;
+  for (const sweep::Row& row : table.rows) order.emplace_back(rank_of(row, maximize), order.size());
+  std::sort(order.begin(), order.end());
+  Json places(order.size(), Json());
+  for (size_t place = 0; place < order.size(); ++place)
+    places[order[place].second] = Json::array({order[place].first.first, place});
   return places;
 }
 
@@ -185,13 +186,12 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const 
   Json& parameters = json["parameters"] = Json::array();
   for (const sweep::Parameter& one : table.spec.space.parameters()) parameters.push_back(json_of(one));
   Json& rows = json["rows"] = Json::array();
-  const std::vector<size_t> places = places_of(table);
   for (const sweep::Row& row : table.rows) {
     Json one = sweep::json_of(row, /*space=*/{});  // without numbers: a page shows the words of a list
-    one["place"] = places[rows.size()];
     if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
     rows.push_back(std::move(one));
   }
+  json["places"] = places_of(table);
   Json& importances = json["importances"] = Json::array();
   for (const sweep::Importance& one : sweep::importances(table)) importances.push_back(to_json(one));
   json["parallel"] = to_json(sweep::parallel_coordinates(table));

@@ -62,7 +62,8 @@ class Engine {
       const auto now = Clock::now();
       const double busy = static_cast<double>(places_.workers()) / static_cast<double>(spec_.options.workers);
       const double free = std::max(0.0, static_cast<double>(side_by_side_) - busy);
-      idle_ += free * std::chrono::duration<double>(now - last).count();
+      const bool are_left = std::ssize(search_.trials()) < search_.count();  // else nothing is waited for
+      if (are_left) idle_ += free * std::chrono::duration<double>(now - last).count();
       last = now;
       look_at_trials();
       look_for_requests();
@@ -390,9 +391,7 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
     if (jobs::is_held(paths.lock())) refuse_second_program(paths);
     return Engine(paths, spec, options).run();
   }
-  const auto lock = jobs::FileLock::try_take(paths.lock());
-  if (!lock || is_shared_now(paths)) refuse_second_program(paths);
-  begin_or_continue(paths, spec);
+  const auto lock = begin_alone(paths, spec, options.start);
   return Engine(paths, spec, options).run();
 }
 

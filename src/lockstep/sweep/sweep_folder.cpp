@@ -19,6 +19,7 @@ namespace lockstep::sweep {
 namespace {
 
 constexpr int64_t kMostSpec = int64_t{16} << 20;
+constexpr const char* kReasons = "not_reproducible";
 
 std::string four_digits(int64_t number) {
   std::string text = std::to_string(number);
@@ -50,6 +51,10 @@ std::filesystem::path SweepPaths::trial(int64_t number) const {
 
 std::filesystem::path SweepPaths::output(int64_t number) const {
   return folder / "trials" / (four_digits(number) + ".out");
+}
+
+std::filesystem::path SweepPaths::parameters(int64_t number) const {
+  return folder / "trials" / (four_digits(number) + ".parameters.json");
 }
 
 bool SweepSpec::on_threads() const {
@@ -105,19 +110,21 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
       spec.space = Space::from_json(value);
     } else if (key == "working_folder" && value.is_string()) {
       spec.working_folder = value.get<std::string>();
-    } else if (key == "not_reproducible" && value.is_array()) {
+    } else if (key == kReasons && value.is_array()) {
       spec.not_reproducible = value.get<std::vector<std::string>>();
     } else {
       options[key] = value;
     }
   }
   read_json(options, spec.options, where);
+  if (!json.contains(kReasons) && spec.options.free) spec.not_reproducible.emplace_back("--free");
   return spec;
 }
 
 std::string not_reproducible_text(const SweepSpec& spec) {
   if (spec.not_reproducible.empty()) return "";
-  return "another sweep may give another table, because of " + join(spec.not_reproducible, " and ");
+  return printable("another sweep may give another table, because of " +
+                   join(spec.not_reproducible, " and "));
 }
 
 SweepSpec read_spec(const SweepPaths& paths) {
@@ -142,7 +149,7 @@ void write_spec(const SweepPaths& paths, const SweepSpec& spec) {
   json["command"] = spec.command;
   json["working_folder"] = spec.working_folder;
   json["parameters"] = spec.space.to_json();
-  if (!spec.not_reproducible.empty()) json["not_reproducible"] = spec.not_reproducible;
+  json[kReasons] = spec.not_reproducible;
   write_file_atomic(paths.spec(), json.dump(2) + "\n");
 }
 

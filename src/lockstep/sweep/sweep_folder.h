@@ -31,6 +31,8 @@ struct SweepPaths {
   std::filesystem::path report() const { return folder / "report.html"; }
   std::filesystem::path trial(int64_t number) const;
   std::filesystem::path output(int64_t number) const;  ///< what it wrote to standard output and error
+  /// {parameters} of another program than train. Beside the folder, which the program may make a run's.
+  std::filesystem::path parameters(int64_t number) const;
 };
 
 /// sweep.json.

@@ -158,7 +158,7 @@ TEST_F(SweepFolder, AValueWithBracesIsNoPlace) {
   EXPECT_EQ(command_of(paths_, spec, 0, {{"a", "{b}"}, {"b", "{parameters}"}, {"c", "1"}, {"e", "2"}}),
             (std::vector<std::string>{"./simulate", "{b}{parameters}", "--c=1", "{d}", "--e", "2"}));
   spec.command.emplace_back("{parameters}");
-  const std::string file = fs::absolute(paths_.trial(0) / "parameters.json").string();
+  const std::string file = fs::absolute(paths_.parameters(0)).string();
   EXPECT_EQ(command_of(paths_, spec, 0, {{"a", "1"}, {"e", "2"}}),
             (std::vector<std::string>{"./simulate", "1{b}", "--c={c}", "{d}", file}));
 }

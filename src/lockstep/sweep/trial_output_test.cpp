@@ -1,15 +1,17 @@
 #include "lockstep/sweep/internal/trial_output.h"
 
 #include <cmath>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
+#include <thread>
 
 #include <gmock/gmock.h>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
-#include "lockstep/sweep/internal/printed_result.h"
-#include "lockstep/sweep/internal/trial_process.h"
+#include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/internal/trial_result.h"
 
 namespace lockstep::sweep {
@@ -19,6 +21,7 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 
 constexpr size_t kMebibyte = size_t{1} << 20;
 
@@ -48,10 +51,39 @@ class TrialOutputs : public testing::Test {
  protected:
   TrialOutputs() { make_folders(paths_.trial(0).parent_path()); }
 
-  std::string text() const { return read_file(paths_.output(0)); }
-  std::optional<double> value() const { return printed_result(paths_.output(0), "result").value; }
-  TrialResult result_of_program(const std::string& error = {}) const {
-    return result_of(paths_, {.command = {"./simulate"}}, {.end = {0}, .output_error = error});
+  // In the file as it is, of which `reader` has read something.
+  std::optional<double> value(const ResultReader& reader = {}) const {
+    return reader.result_of(paths_.output(0), "result").value;
+  }
+  std::string bytes(size_t at, size_t size) const {
+    std::string text(size, '?');
+    text.resize(OpenFile(paths_.output(0), O_RDONLY).read_at(static_cast<int64_t>(at), text));
+    return text;
+  }
+  size_t size() const { return fs::file_size(paths_.output(0)); }
+  size_t on_disk() const {
+    struct stat status {};
+    ::stat(paths_.output(0).c_str(), &status);
+    return static_cast<size_t>(status.st_blocks) * 512;  // stat(2): the unit, whatever the file system
+  }
+  // Of the temporary folder's file system.
+  bool can_release() const {
+    const OpenFile file(paths_.folder / "probe", O_WRONLY | O_CREAT);
+    return ::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20) == 0;
+  }
+  // With lines until the file has this size.
+  void fill(std::ofstream& file, size_t size) const {
+    const std::string line = "no result of it\n";
+    std::string text;
+    for (size_t left = size - static_cast<size_t>(file.tellp()); left > text.size();)
+      text += left - text.size() < line.size() ? "\n" : line;
+    file << text;
+  }
+  static SweepSpec one_trial(const std::string& script) {
+    SweepSpec spec{.command = {"sh", "-c", script, "name", "{x}"}};
+    spec.space.add("x", "4");
+    spec.options.count = 1;
+    return spec;
   }
 
   test::TemporaryFolder folder_;
@@ -60,80 +92,100 @@ class TrialOutputs : public testing::Test {
 
 TEST_F(TrialOutputs, AResultThatIsNoNumberIsNamed) {
   std::ofstream(paths_.output(0)) << "result 50%\n";
-  const TrialResult result = result_of_program();
+  const TrialResult result = result_of(paths_, {.command = {"./simulate"}}, {.end = {0}});
   ASSERT_TRUE(result.outcome);
   EXPECT_EQ(result.outcome->state, TrialState::failed);
   EXPECT_THAT(result.outcome->error, HasSubstr("gives a value of \"result\": \"50%\" is no number"));
 }
 
-TEST_F(TrialOutputs, ATrialWhoseOutputCouldNotBeWrittenIsLost) {
-  std::ofstream(paths_.output(0)) << "result 5\n";
-  EXPECT_EQ(result_of_program("the disk is full").lost, "the disk is full");
-  EXPECT_EQ(result_of_program().outcome->value, 5);
+TEST_F(TrialOutputs, ShortOnesAreKept) {
+  std::ofstream file(paths_.output(0));
+  file << "result 3\n";
+  fill(file, 66 * kMebibyte - 1);
+  file.close();
+  EXPECT_EQ(value(TrialOutput(paths_.output(0), "result").finish()), 3);
+  EXPECT_EQ(read_file(paths_.output(0)).find('\0'), std::string::npos);
 }
 
-TEST_F(TrialOutputs, ShortOnesAreKeptAsTheyAre) {
-  const std::string all = "one\n" + std::string(2 * kMebibyte, 'a') + "\nresult 3\n";
-  BoundedOutput output(paths_.output(0), "result");
-  output.take(all.substr(0, 100));
-  output.take(all.substr(100));
-  EXPECT_EQ(text(), all);
+TEST_F(TrialOutputs, TheMiddleOfLongOnesIsLeftOutButNotItsResult) {
+  std::ofstream file(paths_.output(0));
+  file << "begin\nresult 1\n";
+  fill(file, 100 * kMebibyte);
+  file << "result 2\n";
+  fill(file, 129 * kMebibyte - 10);
+  file << "result 314159\n";  // its line ends after what is left out
+  fill(file, 180 * kMebibyte);
+  file << "result 50%\nend\n";
+  file.close();
+  const size_t all = size();
+  TrialOutput output(paths_.output(0), "result");
+  output.look(std::chrono::steady_clock::now());  // the first part
+  const ResultReader reader = output.finish();
+  EXPECT_EQ(value(reader), 314159);
+  EXPECT_EQ(size(), all);
+  EXPECT_THAT(bytes(0, 20), StartsWith("begin\nresult 1\nno r"));
+  EXPECT_THAT(bytes(all - 50, 50), EndsWith("\nresult 50%\nend\n"));
+  if (!can_release()) return;
+  EXPECT_LT(on_disk(), 75 * kMebibyte);
+  EXPECT_EQ(bytes(kMebibyte, 16), std::string(16, '\0'));
+  EXPECT_EQ(bytes(129 * kMebibyte - 1, 1), std::string(1, '\0'));
+  EXPECT_EQ(bytes(129 * kMebibyte, 16), "159\nno result of");
+  EXPECT_EQ(value(), 1) << "for others the line that is left out is gone";
 }
 
-// The beginning, the end, how much is missing, and the last result among that.
-TEST_F(TrialOutputs, LongOnesHaveABeginningAndAnEnd) {
-  BoundedOutput output(paths_.output(0), "result");
-  size_t printed = 0;
-  const auto print = [&](const std::string& line) {
-    output.take(line);
-    printed += line.size();
-  };
-  print("begin\nresult 1\n");
-  for (int i = 0; i < 100'000; ++i) print("a line that is not a result, number " + std::to_string(i) + "\n");
-  print("result 2\n");
-  for (int i = 0; i < 200'000; ++i) print("a line that is not a result, number " + std::to_string(i) + "\n");
-  const std::string kept = text();
-  EXPECT_LE(kept.size(), 3 * kMebibyte + 100);
-  EXPECT_THAT(kept.substr(0, 20), StartsWith("begin\nresult 1\na li"));
-  EXPECT_THAT(kept.substr(kept.size() - 50), EndsWith(", number 199999\n"));
-  EXPECT_EQ(value(), 2);
-  const size_t note = kept.find("\n[lockstep left out ") + 1;
-  ASSERT_NE(note, 0u);
-  const std::string after = kept.substr(note, 100);
-  const std::string count = after.substr(19, after.find(" bytes here]\nresult 2\na line") - 19);
-  // The note and the result line stand for what they replace.
-  const size_t added = std::string("[lockstep left out  bytes here]\nresult 2\n").size() + count.size();
-  const auto missing = static_cast<int64_t>(printed + added - kept.size());
-  EXPECT_NEAR(static_cast<double>(std::stoll(count)), static_cast<double>(missing), 500);
-  EXPECT_EQ(kept.find("[lockstep left out", note + 1), std::string::npos);
-
-  // An attempt that goes on with the file.
-  BoundedOutput again(paths_.output(0), "result");
-  for (int i = 0; i < 100'000; ++i)
-    again.take("a line of another attempt, number " + std::to_string(i) + "\n");
-  EXPECT_EQ(value(), 2);
-  EXPECT_LE(text().size(), 3 * kMebibyte + 100);
-  EXPECT_EQ(text().find("[lockstep left out"), note);
-}
-
-TEST_F(TrialOutputs, ALineWithoutAnEndIsCut) {
-  BoundedOutput output(paths_.output(0), "result");
-  output.take("result 7\n");
-  const std::string piece(100'000, 'a');
-  for (int i = 0; i < 100; ++i) output.take(piece);
-  EXPECT_LE(text().size(), 3 * kMebibyte + piece.size());
+TEST_F(TrialOutputs, AHoleCostsNothing) {
+  if (!can_release())
+    GTEST_SKIP()
+        << "the file system of the temporary folder cannot release parts of a file; hint: set TMPDIR";
+  std::ofstream(paths_.output(0)) << "result 7\nresult ";
+  fs::resize_file(paths_.output(0), size_t{1} << 40);
   EXPECT_EQ(value(), 7);
-  EXPECT_THAT(text(), HasSubstr(" bytes here]\n...aaa"));
+  std::ofstream(paths_.output(0), std::ios::app) << "9\nresult 8\nend";
+  EXPECT_EQ(value(), 8);
 }
 
-TEST_F(TrialOutputs, AProcessPrintsIntoItsFile) {
-  SweepSpec spec{.command = {"sh", "-c", "echo result 4; yes abcdefg | head -c 9000000; echo end >&2"}};
-  const StartedTrial started = start_trial(paths_, spec, {});
-  EXPECT_EQ(launch::wait_for_end(started.process).status, 0);
-  EXPECT_EQ(started.output->finish(), "");
-  EXPECT_LE(text().size(), 3 * kMebibyte + (size_t{1} << 16));
-  EXPECT_THAT(text().substr(text().size() - 20), EndsWith("end\n"));
-  EXPECT_EQ(value(), 4);
+TEST_F(TrialOutputs, ALineWithoutAnEndIsRead) {
+  std::ofstream file(paths_.output(0));
+  file << "result 7\n";
+  const std::string piece(kMebibyte, 'a');
+  for (int i = 0; i < 140; ++i) file << piece;
+  file << "result 9";
+  file.close();
+  EXPECT_EQ(value(TrialOutput(paths_.output(0), "result").finish()), 7);
+}
+
+TEST_F(TrialOutputs, AProgramPrintsMuchWhileOthersLook) {
+  const SweepSpec spec = one_trial("echo result $1; yes abcdefg | head -c 209715200; echo end >&2");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).value, 4);
+  EXPECT_EQ(size(), 200 * kMebibyte + 13);
+  EXPECT_EQ(bytes(0, 12), "result 4\nabc");
+  EXPECT_EQ(bytes(200 * kMebibyte, 20), "\nabcdefg\nend\n");
+  if (can_release()) {
+    EXPECT_LT(on_disk(), 75 * kMebibyte);
+  }
+}
+
+TEST_F(TrialOutputs, TheErrorIsThatAtTheEnd) {
+  const SweepSpec spec = one_trial("yes abcdefg | head -c 80000000; echo lockstep: the disk is gone; exit 1");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).error, "it ended with status 1: the disk is gone");
+}
+
+// A server, say, that later trials use.
+TEST_F(TrialOutputs, AProgramThatOutlivesItsTrialPrintsOn) {
+  const fs::path begun = folder_.path() / "begun", go = folder_.path() / "go",
+                 lived = folder_.path() / "lived";
+  const SweepSpec spec = one_trial(
+      "setsid sh -c 'touch " + begun.string() + "; while ! test -e " + go.string() +
+      "; do echo more || exit; sleep 0.01; done; yes abcdefg | head -c 1000000; touch " + lived.string() +
+      "' & while ! test -e " + begun.string() + "; do sleep 0.01; done; echo result $1");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).value, 4);
+  std::ofstream{go};
+  for (int i = 0; i < 6000 && !fs::exists(lived); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(fs::exists(lived));
+  EXPECT_GT(size(), 1'000'000u);
 }
 
 }  // namespace

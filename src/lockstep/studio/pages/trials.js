@@ -7,8 +7,7 @@ export const columns = (about) => ["trial", "state", "result", "steps", "time", 
 // What a column has for a trial.
 export function valueOf(row, column) {
   if (column === "time") return row.seconds;
-  if (column in row && column !== "parameters") return row[column];
-  return row.parameters[column];
+  return ["trial", "state", "result", "steps"].includes(column) ? row[column] : row.parameters[column];
 }
 
 const isFinite_ = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
@@ -17,7 +16,7 @@ const isFinite_ = (value) => value !== "" && value !== null && Number.isFinite(N
 // lockstep sweep show --filter has it.
 function test(word, names) {
   const found = /^([^=<>]+)([=<>])(.*)$/.exec(word);
-  if (!found || !names.includes(found[1])) return (row) => JSON.stringify({ ...row, place: undefined }).toLowerCase().includes(word.toLowerCase());
+  if (!found || !names.includes(found[1])) return (row) => JSON.stringify(row).toLowerCase().includes(word.toLowerCase());
   const [, name, sign, text] = found;
   return (row) => {
     const value = valueOf(row, name);
@@ -34,11 +33,17 @@ export function shownTrials(about, choice) {
   const rows = about.rows.filter((row) => (choice.showsHidden || !choice.hidden.has(row.trial)) &&
     (choice.states.size === 0 || choice.states.has(row.state)) && tests.every((fits) => fits(row)));
   const sign = choice.down ? -1 : 1;
+  const places = new Map(about.rows.map((row, number) => [row.trial, about.places[number]]));
+  // The best trial is the first or the last of those whose result counts. Those without such a one stay behind.
+  const byResult = (a, b) => {
+    const [[groupA, placeA], [groupB, placeB]] = [places.get(a.trial), places.get(b.trial)];
+    return groupA - groupB || (choice.down === about.maximize ? 1 : -1) * (placeA - placeB);
+  };
   return rows.sort((a, b) => {
+    if (choice.sort === "result") return byResult(a, b);
     const [x, y] = [valueOf(a, choice.sort), valueOf(b, choice.sort)];
     const none = (value) => value === undefined || value === null || value === "";
     if (none(x) || none(y)) return none(x) - none(y) || a.trial - b.trial; // trials without a value are last
-    if (choice.sort === "result") return (choice.down === about.maximize ? 1 : -1) * (a.place - b.place); // the best trial is the first
     const order = isFinite_(x) && isFinite_(y) ? Number(x) - Number(y) : String(x).localeCompare(String(y), "en", { numeric: true });
     return sign * order || a.trial - b.trial;
   });

@@ -1,11 +1,14 @@
 // The result of another program than train, as it has printed it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lockstep/base/descriptor.h"
 
 namespace lockstep::sweep {
 
@@ -20,13 +23,24 @@ std::vector<std::string_view> printed_lines(std::string_view text);
 struct PrintedResult {
   std::optional<double> value{};
   std::string word{};  ///< the value as it was printed; where no line gives a number, that of the last line
-  std::string line{};  ///< in which it stands, or the beginning of a very long one
 
   /// Takes the lines that follow.
   void take(std::string_view lines, std::string_view name);
 };
 
-/// Of all that a file has; of none if there is no file.
-PrintedResult printed_result(const std::filesystem::path& file, std::string_view name);
+/// Looks for the result in a file once, from its beginning to its end, while the file grows and what was read
+/// may be gone. A value, to be used with one file and one name.
+class ResultReader {
+ public:
+  /// Reads on to this place in the file, or to the file's end. Throws io.
+  void read_until(const OpenFile& file, int64_t end, std::string_view name);
+  /// With what follows until the file's end; of nothing more if there is no file. Throws io.
+  PrintedResult result_of(const std::filesystem::path& file, std::string_view name) const;
+
+ private:
+  PrintedResult result_{};  // in the lines that have ended
+  std::string rest_{};      // the beginning of the last line
+  int64_t at_ = 0;
+};
 
 }  // namespace lockstep::sweep

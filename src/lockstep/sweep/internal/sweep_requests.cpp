@@ -7,9 +7,7 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
-#include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/requests.h"
-#include "lockstep/sweep/engine.h"
 
 namespace lockstep::sweep {
 
@@ -60,6 +58,7 @@ void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
 void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
   fs::remove_all(paths.trial(trial));
   fs::remove(paths.output(trial));
+  fs::remove(paths.parameters(trial));
   log.write({.kind = LogKind::restart, .trial = trial});
 }
 
@@ -97,18 +96,32 @@ void refuse_second_program(const SweepPaths& paths) {
               "lockstep sweep watch " + shell_word(paths.folder.string()) + " shows it");
 }
 
-void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec) {
+namespace {
+
+// With the lock of its jobs.
+void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
   std::error_code none;
-  if (fs::exists(paths.spec(), none) && (fs::exists(paths.log(), none) || fs::exists(paths.jobs(), none))) {
-    if (const auto what = difference(read_spec(paths), spec))
-      throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
-                  "another program has begun it meanwhile; choose another --output");
-  }
+  if (start == SweepStart::begins && fs::exists(paths.spec(), none))
+    throw Error(ErrorCode::invalid_option,
+                "another program has begun the sweep " + quote(paths.folder.string()) + " meanwhile",
+                "repeat the command, which then continues it, or choose another --output");
   settle_earlier_requests(paths);
   write_spec(paths, spec);
 }
 
-jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
+}  // namespace
+
+// Whoever begins a sweep has the lock of its jobs first, so that one of several begins.
+jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
+  const auto beginning = jobs::FileLock::try_take(paths.jobs_lock());
+  if (!beginning) refuse_second_program(paths);
+  auto lock = jobs::FileLock::try_take(paths.lock());
+  if (!lock || is_shared_now(paths)) refuse_second_program(paths);
+  begin_or_continue(paths, spec, start);
+  return std::move(*lock);
+}
+
+jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
   make_folders(paths.folder);
   auto lock = jobs::FileLock::try_take(paths.jobs_lock());
   if (!lock || jobs::is_held(paths.lock())) refuse_second_program(paths);
@@ -120,7 +133,7 @@ jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& sp
                     std::to_string(read_spec(paths).options.count),
                 "give it more trials when they have ended; lockstep sweep stop " +
                     shell_word(paths.folder.string()) + " ends them");
-  begin_or_continue(paths, spec);
+  begin_or_continue(paths, spec, start);
   return std::move(*lock);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::sweep {
@@ -30,9 +31,9 @@ void ask_run_to_end(const SweepPaths& paths, int64_t trial);
 /// and only requests to stop the whole sweep are forgotten.
 void settle_earlier_requests(const SweepPaths& paths);
 
-/// Writes the spec, and settles earlier requests. Throws invalid_option, before it writes, if another program
-/// has begun another sweep here meanwhile. The caller has checked that no program works on the sweep.
-void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec);
+/// Makes or continues a sweep for this program alone, as prepare_shared_sweep does for several. The caller
+/// holds the lock while it works on it.
+jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, SweepStart start);
 
 [[noreturn]] void refuse_second_program(const SweepPaths& paths);
 

@@ -1,59 +1,38 @@
-// What a trial prints, in a file that does not grow without end.
+// What a trial prints, in a file of which only the beginning and the end take disk space.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <stop_token>
 #include <string>
-#include <string_view>
-#include <thread>
 
-#include "lockstep/base/descriptor.h"
-#include "lockstep/launch/process.h"
+#include "lockstep/sweep/internal/printed_result.h"
 
 namespace lockstep::sweep {
 
-/// The file of a trial's output: its beginning and its end, a mebibyte each or a little more. Between them a
-/// line says how much is left out, and the last line with a result among that follows. One thread.
-class BoundedOutput {
- public:
-  /// Goes on with the file if it is there. name: of the result. Throws io.
-  BoundedOutput(const std::filesystem::path& file, std::string name);
-  /// Throws io.
-  void take(std::string_view piece);
-
- private:
-  void leave_out();
-
-  OpenFile file_;
-  std::string name_;
-  std::string text_;  // of the file
-};
-
-/// A pipe into which the processes of a trial print, and the thread that reads it.
+/// The file into which the processes of a trial print by themselves. What lies between its first and its last
+/// mebibyte is left out, 64 MiB at a time: its disk space is released, and it reads as zeros. The file keeps
+/// its size, and who prints does not notice. A file system that cannot do it keeps all. One thread.
 class TrialOutput {
  public:
-  /// Throws io.
-  TrialOutput(const std::filesystem::path& file, std::string name);
-  TrialOutput(const TrialOutput&) = delete;
-  TrialOutput& operator=(const TrialOutput&) = delete;
+  /// name: of the result
+  TrialOutput(std::filesystem::path file, std::string name);
 
-  /// For the process; closed by begin().
-  int descriptor() const { return pipe_.writing.get(); }
-  /// After the process was started.
-  void begin();
-  /// After its end, and that of all that it has started and that did not leave its group. Returns why the
-  /// output could not be written; empty if it was.
-  std::string finish();
+  /// Leaves out one part if there is one. To be called again and again; most calls do nothing.
+  void look(std::chrono::steady_clock::time_point now);
+  /// Leaves out all parts. Returns the reader of the result, which has read what is left out.
+  ResultReader finish();
 
  private:
-  void read(const std::stop_token& stop);
-  void take(std::string_view piece);
+  int64_t parts() const;
+  bool leave_out();
 
-  BoundedOutput kept_;
-  launch::Pipe pipe_;
-  std::string error_;
-  std::jthread thread_{};
+  std::filesystem::path file_;
+  std::string name_;
+  ResultReader reader_{};
+  int64_t left_out_;  // until here
+  bool may_release_ = true;
+  std::chrono::steady_clock::time_point next_look_{};
 };
 
 }  // namespace lockstep::sweep

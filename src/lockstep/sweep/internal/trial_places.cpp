@@ -18,9 +18,8 @@ TrialPlaces::TrialPlaces(SweepPaths paths, SweepSpec spec, const std::string& lo
 void TrialPlaces::start(const TrialStart& trial, bool alone) {
   RunningTrial running{.start = std::chrono::steady_clock::now(), .workers = trial.workers};
   if (alone || !spec_.on_threads()) {
-    StartedTrial started = start_trial(paths_, spec_, trial);
-    running.process = started.process;
-    running.output = std::move(started.output);
+    running.process = start_trial(paths_, spec_, trial);
+    running.output.emplace(paths_.output(trial.segment.trial), spec_.metric());
   } else {
     std::vector<std::string> words = prepare_trial(paths_, spec_, trial);
     words.erase(words.begin());  // the program
@@ -32,19 +31,20 @@ void TrialPlaces::start(const TrialStart& trial, bool alone) {
 }
 
 EndedTrial TrialPlaces::ended(const Segment& segment, const HostedEnd& end) {
-  const RunningTrial running = std::move(running_.extract(segment).mapped());
+  RunningTrial running = std::move(running_.extract(segment).mapped());
   return {.segment = segment,
           .end = end.end,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - running.start).count(),
           .code = end.code,
-          .output_error = running.output ? running.output->finish() : ""};
+          .output = running.output ? running.output->finish() : ResultReader()};
 }
 
 std::vector<EndedTrial> TrialPlaces::take_ended() {
   std::vector<std::pair<Segment, HostedEnd>> ends;
-  for (const auto& [segment, running] : running_) {
+  for (auto& [segment, running] : running_) {
     if (running.process < 0) continue;
     const auto now = std::chrono::steady_clock::now();
+    running.output->look(now);
     if (running.asked && !spec_.trains() && now - *running.asked > kMostTimeToEnd)
       launch::signal_group(running.process, SIGKILL);
     const auto end = launch::try_wait_for_end(running.process);

@@ -1,9 +1,9 @@
 #include "lockstep/sweep/internal/trial_process.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
@@ -61,14 +61,10 @@ bool is_given(const SweepSpec& spec, const std::vector<std::string>& words, cons
 // {parameters} in the words of a program is a file with the trial's parameters.
 constexpr const char* kParametersPlace = "parameters";
 
-fs::path parameters_file(const SweepPaths& paths, int64_t trial) {
-  return fs::absolute(paths.trial(trial) / "parameters.json");
-}
-
 std::vector<std::string> program_command(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
                                          const Assignment& parameters) {
   Assignment values = parameters;
-  values.emplace_back(kParametersPlace, parameters_file(paths, trial).string());
+  values.emplace_back(kParametersPlace, fs::absolute(paths.parameters(trial)).string());
   std::set<std::string> used;
   std::vector<std::string> words;
   for (const std::string& word : spec.command) words.push_back(filled(word, values, used));
@@ -123,7 +119,7 @@ void make_place_of_program(const SweepPaths& paths, int64_t trial, const Json& p
   fs::remove_all(folder);
   fs::remove(paths.output(trial));
   make_folders(folder);
-  write_file_atomic(parameters_file(paths, trial), parameters.dump(2) + "\n");
+  write_file_atomic(paths.parameters(trial), parameters.dump(2) + "\n");
 }
 
 }  // namespace
@@ -141,19 +137,17 @@ std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec&
   return words;
 }
 
-StartedTrial start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
+pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial) {
   const int64_t number = trial.segment.trial;
   const std::vector<std::string> words = prepare_trial(paths, spec, trial);
-  auto output = std::make_unique<TrialOutput>(paths.output(number), spec.metric());
-  const pid_t process =
-      launch::start_process({.program = spec.trains() ? trial.lockstep : words.front(),
-                             .words = words,
-                             .environment = {"LOCKSTEP_TRIAL=" + std::to_string(number),
-                                             variable_of_trial(fs::absolute(paths.trial(number)).string())},
-                             .output = output->descriptor(),
-                             .errors = output->descriptor()});
-  output->begin();
-  return {process, std::move(output)};
+  const OpenFile output(paths.output(number), O_WRONLY | O_CREAT | O_APPEND);
+  return launch::start_process(
+      {.program = spec.trains() ? trial.lockstep : words.front(),
+       .words = words,
+       .environment = {"LOCKSTEP_TRIAL=" + std::to_string(number),
+                       variable_of_trial(fs::absolute(paths.trial(number)).string())},
+       .output = output.get(),
+       .errors = output.get()});
 }
 
 std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,

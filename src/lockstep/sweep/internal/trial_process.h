@@ -1,13 +1,11 @@
 // The command of a trial: its words, its surroundings, and the folder that it starts from.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
 
-#include "lockstep/sweep/internal/trial_output.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::sweep {
@@ -24,12 +22,7 @@ struct TrialStart {
 std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec& spec,
                                        const TrialStart& trial);
 
-struct StartedTrial {
-  pid_t process = -1;
-  std::unique_ptr<TrialOutput> output{};
-};
-
 /// Starts the command as a process, which ends with the thread that calls this.
-StartedTrial start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial);
+pid_t start_trial(const SweepPaths& paths, const SweepSpec& spec, const TrialStart& trial);
 
 }  // namespace lockstep::sweep

@@ -21,8 +21,8 @@
 namespace lockstep::sweep {
 namespace {
 
-constexpr int64_t kMostOutputBytes = int64_t{4} << 20;
-constexpr int kRefused = 2;  // exit status for what the user typed
+constexpr int64_t kMostOutputBytes = int64_t{1} << 20;  // which a long output still has
+constexpr int kRefused = 2;                             // exit status for what the user typed
 
 // The end of what the trial wrote.
 std::string last_output(const std::filesystem::path& file) {
@@ -190,8 +190,9 @@ std::string words_without_number(const std::string& metric, const PrintedResult&
          (printed.word.empty() ? "" : ": " + quote(printable(printed.word).substr(0, 60)) + " is no number");
 }
 
-TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial,
                               int status) {
+  const Segment& segment = trial.segment;
   TrialResult result;
   if (WIFSIGNALED(status)) {
     result.lost = "the trial " + launch::text_of_status(status);
@@ -213,7 +214,7 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
         failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;
   }
-  const PrintedResult printed = printed_result(paths.output(segment.trial), spec.metric());
+  const PrintedResult printed = trial.output.result_of(paths.output(segment.trial), spec.metric());
   const auto value = printed.value ? printed.value : metric_of(summary, folder, spec.metric());
   result.outcome = Outcome{.state = value ? TrialState::ended : TrialState::failed,
                            .value = value.value_or(kAbsent),
@@ -236,9 +237,8 @@ TrialResult checked(TrialResult result, const SweepSpec& spec) {
 
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
   const int status = trial.end.status.value_or(SIGKILL);
-  if (!spec.trains() && !trial.output_error.empty()) return {.lost = trial.output_error};
   TrialResult result = spec.trains() ? result_of_training(paths, spec, trial, status)
-                                     : result_of_program(paths, spec, trial.segment, status);
+                                     : result_of_program(paths, spec, trial, status);
   const bool is_lost = !result.outcome;
   if (is_lost && (is_killed(status) ||
                   code_of(paths.trial(trial.segment.trial), trial) == name_of(ErrorCode::out_of_memory)))

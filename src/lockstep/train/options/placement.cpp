@@ -231,13 +231,25 @@ const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
   }
 }
 
-bool computes_shards_together(const Plan& plan) {
+std::string why_shards_alone(const Plan& plan, const std::string& device) {
+  const NetworkPlan& network = plan.network;
   const StepPlan& step = plan.step;
-  return plan.network.sums_shards && plan.network.frozen_layers == 0 && plan.data.augment.mixup == 0 &&
-         plan.data.class_weights.empty() && step.kernels == Kernels::auto_ && step.accumulate == 1 &&
-         (step.precision == Precision::single || step.precision == Precision::bf16_mixed) &&
-         !plan.exchange.averages();
+  if (device != "cpu") return "the GPU";
+  if (plan.exchange.averages()) return "--exchange average";
+  if (!network.sums_shards)
+    return network.input.time_steps > 0 ? "the sequences"
+                                        : "a module or layer of the network that takes one shard at a time";
+  if (network.frozen_layers > 0) return "the frozen first layers";
+  if (plan.data.augment.mixup != 0) return "mixup";
+  if (!plan.data.class_weights.empty()) return "--class-weights";
+  if (step.kernels != Kernels::auto_) return "--kernels engine";
+  if (step.accumulate != 1) return "--accumulate";
+  if (step.precision != Precision::single && step.precision != Precision::bf16_mixed)
+    return std::string("--precision ") + enum_names(step.precision)[static_cast<size_t>(step.precision)];
+  return "";
 }
+
+namespace {
 
 int64_t default_shards_alone(const NetworkPlan& network, int64_t mini_batch_size) {
   const int64_t learned = network.learned_count;
@@ -245,8 +257,10 @@ int64_t default_shards_alone(const NetworkPlan& network, int64_t mini_batch_size
   return std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, most);
 }
 
+}  // namespace
+
 int64_t default_shards(const Plan& plan, const std::string& device, int64_t mini_batch_size) {
-  return device == "cpu" && computes_shards_together(plan)
+  return why_shards_alone(plan, device).empty()
              ? std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, kShardsTogether)
              : default_shards_alone(plan.network, mini_batch_size);
 }

@@ -99,7 +99,9 @@ std::string kernels_reason(const Plan& plan, const nn::Network& network, bool ch
     own += row.runs_direct(std::max<int64_t>(1, images), plan.step.precision == Precision::bf16_mixed);
   }
   if (all == 0) return "no convolutions; LibTorch's";
-  if (own == all) return "Lockstep's kernels for all " + counted(all, "convolution");
+  if (own == all)
+    return "Lockstep's kernels for " + (all == 1 ? "the" : "all " + with_commas(all)) + " convolution" +
+           (all == 1 ? "" : "s");
   return "Lockstep's kernels for " + std::to_string(own) + " of " + std::to_string(all) +
          " convolutions, oneDNN's for the others";
 }

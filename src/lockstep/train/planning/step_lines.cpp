@@ -5,7 +5,9 @@
 #include "lockstep/base/describe.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/shard_tree.h"
 #include "lockstep/train/options/number_type.h"
+#include "lockstep/train/options/placement.h"
 #include "lockstep/train/planning/internal/line_groups.h"
 #include "lockstep/train/step/norm_groups.h"
 #include "lockstep/train/update/optimizer.h"
@@ -18,6 +20,19 @@ int64_t gradient_buffers(int64_t shards, int64_t workers) {
   int64_t depth = 1;
   for (int64_t own = divided_up(shards, workers); own > 1; own = (own + 1) / 2) ++depth;
   return depth * workers;
+}
+
+int64_t gradient_bytes(const Plan& plan) {
+  return plan.network.learned_count * number_bytes(plan.step.precision);
+}
+
+// What it costs that each shard is computed alone; empty where it is not.
+std::string price_of_shards_alone(const Plan& plan, int64_t shards) {
+  const std::string why = why_shards_alone(plan, plan.machine.device);
+  if (why.empty() || shards < 2) return "";
+  return "; each shard alone, because of " + why + ": " + std::to_string(shards - 1) +
+         (shards == 2 ? " addition of " : " additions of ") + as_bytes(gradient_bytes(plan)) +
+         " of gradients a step";
 }
 
 std::string shards_reason(const Plan& plan, bool given) {
@@ -36,9 +51,26 @@ std::string shards_reason(const Plan& plan, bool given) {
             fixed(100 * busy, 0) + " % busy";
   }
   if (used < shards) text += "; a mini-batch fills only " + std::to_string(used);
-  return text + "; gradients take " +
-         as_bytes(gradient_buffers(shards, workers) * plan.network.learned_count *
-                  number_bytes(plan.step.precision));
+  return text + price_of_shards_alone(plan, used) + "; gradients take " +
+         as_bytes(gradient_buffers(shards, workers) * gradient_bytes(plan));
+}
+
+// Nodes of the tree that ranks exchange: a rank sends a slice of each of its nodes to each other rank, and
+// its finished slice of the sum to all.
+PlanLine exchange_line(const Plan& plan, int64_t ranks) {
+  const int64_t shards = used_shards(plan.step.shards, plan.step.mini_batch_size);
+  int64_t least = shards, most = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Range own = plan.machine.deal(ranks).of_rank(shards, rank);
+    const auto nodes = static_cast<int64_t>(comm::whole_nodes(own, shards).size());
+    least = std::min(least, nodes);
+    most = std::max(most, nodes);
+  }
+  return {"exchange",
+          (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
+              (most == 1 ? " node" : " nodes") + " a rank",
+          "of the tree over shards; a rank sends " + std::string(least == most ? "" : "at most ") +
+              as_bytes((most + 1) * (ranks - 1) * gradient_bytes(plan) / ranks) + " a step"};
 }
 
 std::string mini_batch_reason(const StepPlan& step, const std::string& reason) {
@@ -149,6 +181,8 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
          "each shard is then computed in twice as many pieces; gradients are not exchanged during "
          "backward"});
   if (plan.step.sampler_replicas > 0) add_sampler_lines(lines, plan.step, plan.exchange.averages());
+  if (plan.exchange.kind == ExchangeKind::tree && reasons.ranks > 1)
+    lines.push_back(exchange_line(plan, reasons.ranks));
   add_compression_lines(lines, plan.exchange);
   return lines;
 }
