@@ -221,6 +221,7 @@ int run_sweep(const Call& call, Console& console) {
   const bool is_named = !spec.options.output.empty();
   if (!is_named && spec.options.resume)
     throw Error(ErrorCode::invalid_option, "--resume needs the folder of the sweep", "name it with --output");
+  const std::string found = is_named ? sweep::spec_text(paths) : "";
   std::error_code none;
   const bool exists = is_named && fs::exists(paths.spec(), none);
   if (exists || spec.options.resume) spec = continued(paths, asked);
@@ -247,10 +248,9 @@ int run_sweep(const Call& call, Console& console) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
-  const auto start = exists ? sweep::SweepStart::begins_or_goes_on : sweep::SweepStart::begins;
   const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    const auto lock = sweep::prepare_shared_sweep(paths, spec, start);
+    const auto lock = sweep::prepare_shared_sweep(paths, spec, found);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
                   " shows the trials\n");
     return 0;
@@ -266,7 +266,7 @@ int run_sweep(const Call& call, Console& console) {
                             {.lockstep = program,
                              .cores = usable_cores(),
                              .memory = memory_of(spec),
-                             .start = start,
+                             .found = found,
                              .moves_workers = may_move_workers(spec),
                              .stop = signals.token(),
                              .report = Report(spec, status)});
