@@ -153,7 +153,8 @@ class Places(runs.TestFolders, unittest.TestCase):
 
     def test_little_memory(self):
         """Trials wait for each other."""
-        self.sweep("little", "--trials", "4", "--memory", "1M")
+        printed = self.sweep("little", "--trials", "4", "--memory", "50K")
+        self.assertEqual(printed.count("lockstep: the images alone take "), 1, printed)
         self.check("little")
         starts, ends = [], []
         for row in self.expected:
@@ -163,7 +164,7 @@ class Places(runs.TestFolders, unittest.TestCase):
         self.assertEqual(max(sum(start <= at < end for start, end in zip(starts, ends)) for at in starts), 1)
         # What was for threads does not hold up a sweep that goes on as processes.
         self.sweep("little", "--trials-as", "processes")
-        self.sweep("little", "--trials", "4", "--memory", "1M")
+        self.sweep("little", "--trials", "4", "--memory", "50K")
         self.assertIn("--memory is only for trials on threads", runs.run(*self.words("little", "--memory", "2M"), status=2))
         self.assertIn("--memory cannot be", runs.run(*self.words("none", "--memory", "lots"), status=2))
 

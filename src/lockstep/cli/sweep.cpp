@@ -99,8 +99,7 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   if (spec.options.workers != had.workers && depends_on_workers(spec))
     throw Error(ErrorCode::invalid_option,
                 quote(paths.folder.string()) + " is another sweep: its --workers is " +
-                    std::to_string(had.workers) +
-                    ", on which the weights of its trials depend",
+                    std::to_string(had.workers) + ", on which the weights of its trials depend",
                 "choose another --output, or leave --workers out");
   return spec;
 }
@@ -263,14 +262,16 @@ int run_sweep(const Call& call, Console& console) {
                               std::string("stopping: trials save what they have\n"));
   const sweep::SweepEnd end = [&] {
     SweepStatus status(known_trials(paths, spec), console);
-    return sweep::run_sweep(paths, spec,
-                            {.lockstep = program,
-                             .cores = usable_cores(),
-                             .memory = memory_of(spec),
-                             .start = start,
-                             .moves_workers = may_move_workers(spec),
-                             .stop = signals.token(),
-                             .report = Report(spec, status)});
+    return sweep::run_sweep(
+        paths, spec,
+        {.lockstep = program,
+         .cores = usable_cores(),
+         .memory = memory_of(spec),
+         .start = start,
+         .moves_workers = may_move_workers(spec),
+         .stop = signals.token(),
+         .report = Report(spec, status),
+         .note = [&](const std::string& note) { status.note("lockstep: " + note + "\n"); }});
   }();
   const sweep::Table table = read_table(paths);
   console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));

@@ -15,7 +15,6 @@
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/internal/history.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
-#include "lockstep/sweep/internal/trial_process.h"
 #include "lockstep/sweep/internal/trial_result.h"
 
 namespace lockstep::sweep {
@@ -162,31 +161,6 @@ TEST_F(SweepFolder, AValueWithBracesIsNoPlace) {
   const std::string file = fs::absolute(paths_.parameters(0)).string();
   EXPECT_EQ(command_of(paths_, spec, 0, {{"a", "1"}, {"e", "2"}}),
             (std::vector<std::string>{"./simulate", "1{b}", "--c={c}", "{d}", file}));
-}
-
-// Until the trial starts again.
-TEST_F(SweepFolder, AFileOfParametersOfAnEarlierVersionIsNamed) {
-  const SweepSpec spec{.command = {"./simulate", "{parameters}"}};
-  const fs::path earlier = paths_.trial(0) / "parameters.json";
-  make_folders(earlier.parent_path());
-  write_file_atomic(earlier, "{}");
-  EXPECT_EQ(command_of(paths_, spec, 0, {{"x", "1"}}).back(), fs::absolute(earlier).string());
-  const std::string file = fs::absolute(paths_.parameters(0)).string();
-  EXPECT_EQ(prepare_trial(paths_, spec, {.parameters = {{"x", "1"}}}).back(), file);
-  EXPECT_EQ(command_of(paths_, spec, 0, {{"x", "1"}}).back(), file);
-}
-
-TEST_F(SweepFolder, AnEmptyPlaceOfAnEarlierVersionIsLeftOut) {
-  SweepSpec spec{.command = {"train", "data", "--config=", "--weights", "a", "--test=", "--weights", "",
-                             "--freeze", ""},
-                 .working_folder = paths_.folder.string()};
-  EXPECT_EQ(command_of(paths_, spec, 0, {{"validation", ""}}),
-            (std::vector<std::string>{"train", "data", "--freeze", ""}));
-  std::ofstream(paths_.folder / "options.json") << R"({"test": "more"})";
-  spec.command = {"train", "data", "--config", "options.json", "--test", "", "--weights", ""};
-  EXPECT_EQ(command_of(paths_, spec, 0, {}),
-            (std::vector<std::string>{"train", "data", "--config", "options.json", "--test", ""}))
-      << "the file's";
 }
 
 // A shell has this status when a program that it has started was killed, which is not its result.
