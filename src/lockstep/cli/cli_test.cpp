@@ -20,6 +20,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
+#include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/engine.h"
 #include "lockstep/cli/failure.h"
@@ -112,10 +113,17 @@ TEST(Arguments, NamesOfFilesAreNotEmpty) {
     }
     return "";
   };
-  for (const char* option : {"--validation", "--test", "--weights", "--output"}) {
-    EXPECT_EQ(refusal({"f", option, ""}), "option " + std::string(option) + " is empty");
-    EXPECT_EQ(refusal({"f", option, "", "--config", "a.json"}), "") << "takes back the file's";
+  const std::string file = testing::TempDir() + "lockstep-places.json";
+  for (const std::string name : {"validation", "test", "weights", "output"}) {
+    const std::string option = "--" + name, refused = "option " + option + " is empty";
+    EXPECT_EQ(refusal({"f", option, ""}), refused);
+    std::ofstream(file) << "{\"" + name + "\": \"there\"}";
+    EXPECT_EQ(refusal({"f", option, "", "--config", file}), "") << "takes back the file's";
+    std::ofstream(file) << "{}";
+    EXPECT_EQ(refusal({"f", option, "", "--config", file}), refused);
+    EXPECT_EQ(refusal({"f", option, "", "--config", ""}), "option --config is empty");
   }
+  std::filesystem::remove(file);
   EXPECT_EQ(refusal({"f", "--freeze", ""}), "");
 }
 

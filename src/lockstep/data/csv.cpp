@@ -63,15 +63,18 @@ bool has_only_numbers(std::string_view line, char separator) {
   return true;
 }
 
-/// A comma if the first line with values has numbers with commas, whatever is in the names of channels or
-/// beside the commas.
+/// A comma if the first line with values has numbers with commas, whatever is beside the commas, and is the
+/// first line, or stands below a comment or names with commas. Below "value;" they are decimal commas.
 char separator_of_values(std::string_view text) {
   std::string_view rest = text, line;
   TextPlace place;
   for (bool is_first = true; next_line(rest, line, place);) {
     if (without_blanks(line).empty()) continue;
     if (has_no_cells(line)) break;  // it says what separates
-    if (std::exchange(is_first, false) && names_channels(line, ',')) continue;
+    if (std::exchange(is_first, false) && names_channels(line, ',')) {
+      if (!without_blanks(line).starts_with('#') && line.find(',') == std::string_view::npos) break;
+      continue;
+    }
     if (has_only_numbers(line, ',')) return ',';
     break;
   }

@@ -225,9 +225,12 @@ TEST(CsvFolder, MayHaveOtherSeparators) {
     folder.write("a/1.csv", text);
     EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4)) << text;
   }
-  folder.write("a/1.csv", "sep=;\n1,5;2\n");
-  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("line 2: \"1,5\" is not a finite number"),
-                                                 HasSubstr("hint: write 1.5 with a")));
+  for (const char* text : {"sep=;\n1,5;2\n", "value;\n1,5\n2,5\n"}) {
+    folder.write("a/1.csv", text);
+    EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("line 2: \"1,5\" is not a finite number"),
+                                                   HasSubstr("hint: write 1.5 with a")))
+        << text;
+  }
 }
 
 TEST(CsvFolder, OneFileWithoutValuesIsNoSequence) {

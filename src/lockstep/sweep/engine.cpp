@@ -233,6 +233,7 @@ class Engine {
 
   void look_at_trials() {
     for (const EndedTrial& ended : places_.take_ended()) take_end(ended);
+    if (const std::string note = places_.take_note(); !note.empty() && options_.note) options_.note(note);
   }
 
   void take_end(EndedTrial ended) {

@@ -31,6 +31,7 @@ struct EngineOptions {
   std::stop_token stop{};
   /// A trial has begun, paused, ended or was lost (`note` then says why).
   std::function<void(const Trial& trial, const std::string& note)> report{};
+  std::function<void(const std::string& note)> note{};  ///< a line for the user that is of no trial
 };
 
 struct SweepEnd {

@@ -6,6 +6,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/internal/trial_process.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -75,6 +76,31 @@ TEST_F(SweepStarts, AnOlderSpecDoesNotReplaceANewerOne) {
   EXPECT_EQ(refusal(paths_, false, spec_text(paths_)), "");
   EXPECT_EQ(read_table(paths_).rows.size(), 5u);
   EXPECT_EQ(spec_text({paths_.folder / "none"}), "");
+}
+
+// Until the trial starts again.
+TEST_F(SweepStarts, AFileOfParametersOfAnEarlierVersionIsNamed) {
+  const SweepSpec spec{.command = {"./simulate", "{parameters}"}};
+  const fs::path earlier = paths_.trial(0) / "parameters.json";
+  make_folders(earlier.parent_path());
+  write_file_atomic(earlier, "{}");
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"x", "1"}}).back(), fs::absolute(earlier).string());
+  const std::string file = fs::absolute(paths_.parameters(0)).string();
+  EXPECT_EQ(prepare_trial(paths_, spec, {.parameters = {{"x", "1"}}}).back(), file);
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"x", "1"}}).back(), file);
+}
+
+TEST_F(SweepStarts, AnEmptyPlaceOfAnEarlierVersionIsLeftOut) {
+  SweepSpec spec{
+      .command = {"train", "data", "--config=", "--weights", "a", "--test=", "--weights", "", "--freeze", ""},
+      .working_folder = paths_.folder.string()};
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"validation", ""}}),
+            (std::vector<std::string>{"train", "data", "--freeze", ""}));
+  std::ofstream(paths_.folder / "options.json") << R"({"test": "more"})";
+  spec.command = {"train", "data", "--config", "options.json", "--test", "", "--weights", ""};
+  EXPECT_EQ(command_of(paths_, spec, 0, {}),
+            (std::vector<std::string>{"train", "data", "--config", "options.json", "--test", ""}))
+      << "the file's";
 }
 
 // Also of a folder that an earlier version has written.

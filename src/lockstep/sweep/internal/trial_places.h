@@ -50,6 +50,7 @@ class TrialPlaces {
   void kill_all();  ///< with the processes that they have started
 
   int64_t peak_memory() const { return host_.peak_memory(); }
+  std::string take_note() { return host_.take_note(); }  ///< TrialHost::take_note
 
  private:
   void leave_out_of_one();
