@@ -46,8 +46,9 @@ class Results(runs.TestFolders, unittest.TestCase):
     def test_exact_scores_have_the_shards_of_the_run(self):
         network, output = self.folder / "wide.json", self.folder / "wide"
         network.write_text(json.dumps(runs.WIDE))
-        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, "--network", network, "--max-steps",
-                   "3", "--mini-batch-size", "40", "--shards", "2", "--class-weights", "balanced", "--precision", "32-true")
+        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, "--network", network,
+                   "--max-steps", "3", "--mini-batch-size", "40", "--shards", "2", "--class-weights", "balanced",
+                   "--precision", "32-true")
         logged = runs.of_kind(output, "validation")[-1]["values"]
         exact, named = (json.loads(runs.run("evaluate", output, self.held_out, "--exact", "--json", *options))
                         for options in ([], ["--mini-batch-size", "40", "--shards", "2"]))
