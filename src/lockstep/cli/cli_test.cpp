@@ -29,6 +29,7 @@
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/status_line.h"
+#include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/device/failure.h"
@@ -210,6 +211,24 @@ TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
   EXPECT_EQ(options.workers, 2);
   EXPECT_EQ(options.weights, "");
   EXPECT_THROW(read_arguments(verb_named("evaluate"), {"run", "photos", "--momentum", "0"}), Error);
+}
+
+TEST(RunOptions, WithExactTheShardsAreThoseOfTheRun) {
+  train::Model model;
+  model.mini_batch_size = 40;
+  model.shards = 2;
+  const auto sizes_with = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"run", "photos"});
+    const Call call = read_arguments(verb_named("evaluate"), options);
+    const train::Options used = options_for_scores(call, model, inference_options(call));
+    return std::vector<int64_t>{used.mini_batch_size, used.shards};
+  };
+  EXPECT_THAT(sizes_with({}), ElementsAre(128, 0));
+  EXPECT_THAT(sizes_with({"--exact"}), ElementsAre(40, 2));
+  EXPECT_THAT(sizes_with({"--exact", "--shards", "3"}), ElementsAre(40, 3));
+  EXPECT_THAT(sizes_with({"--exact", "--mini-batch-size", "128"}), ElementsAre(128, 2));
+  model = {};
+  EXPECT_THAT(sizes_with({"--exact"}), ElementsAre(128, 0)) << "weights that are of no run";
 }
 
 TEST(Engine, HasTheCommandsThatTheProgramLeavesToIt) {
