@@ -19,9 +19,19 @@ int64_t gradient_buffers(int64_t shards, int64_t workers) {
   return depth * workers;
 }
 
-std::string shards_reason(const Plan& plan, bool given) {
+// Whether small shards of a user's module are computed together, or why not and what that costs.
+std::string module_text(const Plan& plan, const std::string& apart) {
+  if (plan.network.module_together) return "; small ones are computed together";
+  if (apart.empty()) return "";
+  const int64_t shards = used_shards(plan.step.shards, plan.step.mini_batch_size);
+  return "; computed one after the other, with " +
+         as_bytes(shards * plan.network.learned_count * number_bytes(plan.step.precision)) +
+         " of gradients in a step, because " + apart;
+}
+
+std::string shards_reason(const Plan& plan, const PlanReasons& reasons) {
   const int64_t shards = plan.step.shards, workers = plan.machine.workers;
-  std::string text = given
+  std::string text = reasons.shards_given
                          ? "asked for"
                          : "for " + with_commas(plan.network.learned_count) +
                                " learnables and mini-batches of " + std::to_string(plan.step.mini_batch_size);
@@ -37,7 +47,8 @@ std::string shards_reason(const Plan& plan, bool given) {
   if (used < shards) text += "; a mini-batch fills only " + std::to_string(used);
   return text + "; gradients take " +
          as_bytes(gradient_buffers(shards, workers) * plan.network.learned_count *
-                  number_bytes(plan.step.precision));
+                  number_bytes(plan.step.precision)) +
+         module_text(plan, reasons.module_apart);
 }
 
 std::string mini_batch_reason(const StepPlan& step, const std::string& reason) {
@@ -136,7 +147,7 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
   if (plan.exchange.averages()) {
     add_averaging_lines(lines, plan, reasons.shards_given);
   } else {
-    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons.shards_given)});
+    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons)});
     lines.push_back({"mini-batch", std::to_string(plan.step.mini_batch_size),
                      mini_batch_reason(plan.step, reasons.mini_batch)});
     if (plan.step.batch_norm_group > 0)
