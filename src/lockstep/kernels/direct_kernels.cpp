@@ -201,8 +201,8 @@ bool DirectKernels::enabled() { return enabled_here; }
 
 bool is_over_places(const at::Tensor& images, at::IntArrayRef dimensions) {
   return images.dim() == 4 && !dimensions.empty() && std::ranges::all_of(dimensions, [](int64_t dimension) {
-    return dimension == 2 || dimension == 3 || dimension == -1 || dimension == -2;
-  });
+           return dimension == 2 || dimension == 3 || dimension == -1 || dimension == -2;
+         });
 }
 
 RowCopies::RowCopies() : outer_(row_copies_here) { row_copies_here = &copies_; }

@@ -144,7 +144,7 @@ OperatorWatch::Arguments OperatorWatch::read(const at::RecordFunction& call) con
       take(value.toTensor(), place);
     } else if (value.isTensorList()) {
       for (const at::Tensor& tensor : value.toTensorVector()) take(tensor, place);
-    } else if (value.isList() && !value.isIntList()) {
+    } else if (value.isOptionalTensorList()) {
       arguments.others = true;
     }
   }

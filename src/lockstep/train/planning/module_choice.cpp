@@ -45,28 +45,29 @@ std::string why_module_apart(const Prepared& prepared, const Plan& plan) {
 
 }  // namespace
 
-void choose_module_pass(Prepared& prepared, PlanReasons& reasons, const std::string& device,
-                        const Plan* earlier) {
+void choose_module_pass(Prepared& prepared, PlanReasons& reasons, const ModuleRequest& request) {
   reasons.channels_last = prepared.prototype.channels_last;
+  if (!prepared.network.spec().is_null() || !prepared.prototype.layers.empty()) return;
   NetworkPlan& network = prepared.plan.network;
-  if (!prepared.network.spec().is_null() || !prepared.prototype.layers.empty() || device != "cpu") return;
   if (network.input.time_steps > 0) {
     reasons.module_apart = "it takes sequences";
     return;
   }
-  if (earlier != nullptr) {
-    network.module_together = network.sums_shards = earlier->network.module_together;
+  if (request.earlier != nullptr) {
+    network.module_together = network.sums_shards = request.earlier->network.module_together;
     if (!network.module_together) reasons.module_apart = "the run began so";
     return;
   }
   Plan plan = prepared.plan;
-  plan.machine.device = device;
+  plan.machine.device = "cpu";
   plan.network.module_together = plan.network.sums_shards = true;
   if (!computes_shards_together(plan)) {
     reasons.module_apart = "an option needs each shard alone";
-    return;
+  } else if (request.machine.place_any_shards(request.options).device != "cpu") {
+    reasons.module_apart = "it is on a GPU";
+  } else {
+    reasons.module_apart = why_module_apart(prepared, plan);
   }
-  reasons.module_apart = why_module_apart(prepared, plan);
   network.module_together = network.sums_shards = reasons.module_apart.empty();
 }
 

@@ -245,7 +245,7 @@ class Preparation {
     prepared_.network = std::move(choice.network);
     prepared_.prototype = std::move(choice.prototype);
     plan_.network = std::move(choice.plan);
-    choose_module_pass(prepared_, reasons_, machine_.place_any_shards(options_).device, earlier_);
+    choose_module_pass(prepared_, reasons_, {options_, machine_, earlier_});
   }
 
   void resolve_amounts() {

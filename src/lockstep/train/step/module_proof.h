@@ -20,8 +20,8 @@ struct PassBits {
   std::string apart;                  ///< why the module mixes samples, if it was watched and does
 };
 
-/// Runs `shards` equal shards as one batch. Where watched (nn::OperatorWatch) and the module mixes samples, it
-/// ends after forward.
+/// Runs `shards` equal shards as one batch. Where watched (nn::OperatorWatch) and the module mixes samples,
+/// it ends after forward.
 using RunPass = std::function<PassBits(const data::Shard& samples, int64_t shards, bool watched)>;
 
 /// Empty if all operators keep samples apart, and this shard and two made of it have equal bits together and

@@ -285,8 +285,7 @@ ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
         alone, {&result, 1});
   }
   take_early_ = nullptr;
-  if (!options_.module_together)
-    kept_apart_.emplace(shard.count, may_go_together(shard) && !alone.mixed());
+  if (!options_.module_together) kept_apart_.emplace(shard.count, may_go_together(shard) && !alone.mixed());
   return result;
 }
 

@@ -158,7 +158,8 @@ class ShardRunner {
   ShardRunnerOptions options_;
   device::RandomScope random_;
   kernels::DirectKernels convolutions_;
-  const bool layers_keep_apart_;  // each layer does, as far as is known without its inputs; or module_together
+  const bool
+      layers_keep_apart_;  // each layer does, as far as is known without its inputs; or module_together
   const int64_t random_layers_;
   const int64_t piece_;  // samples that go through the network at once in evaluation; 0: all
   RecordedShards recorded_;
