@@ -38,7 +38,7 @@ struct WatchedImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& images) {
     const at::Tensor x = between(pool(torch::relu(norm(first(images)))));
     const at::Tensor sum = torch::relu(second(x) + x);
-    return last(torch::relu(hidden(sum.mean({2, 3}))));
+    return last(torch::relu(hidden(at::adaptive_avg_pool2d(sum, {1, 1}).flatten(1))));
   }
   Between between;
   torch::nn::Conv2d first{nullptr}, second{nullptr};

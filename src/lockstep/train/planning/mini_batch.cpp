@@ -71,7 +71,6 @@ class MiniBatchChooser {
     asked.machine.gpu = placement_.gpu;
     asked.machine.cores = placement_.cores;
     asked.step.shards = asked_shards();
-    asked.network.module_together = false;  // its proof takes memory for a moment only
     MemoryBudget budget = memory_budget(asked.machine, options_.memory_share, machine_.inventory);
     if (resident_.choose(asked).use) budget.bytes -= static_cast<double>(resident_bytes(asked));
     const FittingBatch found =
