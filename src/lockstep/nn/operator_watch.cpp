@@ -107,7 +107,7 @@ void OperatorWatch::add_batch(const at::Tensor& tensor) {
 void OperatorWatch::begin_call(const at::RecordFunction& call) {
   if (!refusal_.empty()) return;
   refusal_ = "an operator could not be read";
-  gives_batch_ = false;
+  gives_batch_ = is_layer_ = false;
   refusal_ = refusal(call);
 }
 
@@ -116,10 +116,15 @@ void OperatorWatch::end_call(const at::RecordFunction& call) {
   const std::vector<c10::IValue>& outputs = call.outputs();
   const bool one = outputs.size() == 1 && outputs[0].isTensor();
   const at::Tensor output = one ? outputs[0].toTensor() : at::Tensor();
-  if (output.defined() && output.dim() >= 1 && output.size(0) == samples_) {
-    add_batch(output);
-  } else {
+  if (!output.defined() || output.dim() < 1 || output.size(0) != samples_) {
     refusal_ = full_name(call) + " does not give a row for each sample";
+  } else if (is_layer_ && output.grad_fn() == nullptr) {
+    refusal_ = full_name(call) + " has no gradient, which would show whose kernels it uses";
+  } else if (is_layer_ && !is_sample_gradient(output.grad_fn()->name())) {
+    refusal_ = full_name(call) + " uses a kernel of LibTorch that takes all samples at once, " +
+               output.grad_fn()->name();
+  } else {
+    add_batch(output);
   }
 }
 
@@ -174,7 +179,8 @@ std::string OperatorWatch::refusal(const at::RecordFunction& call) {
   const SampleOperator* known = find_sample_operator(name);
   if (known == nullptr) return name + " is not known to keep samples apart";
   gives_batch_ = known->rule != OperatorRule::transpose;
-  if (known->rule == OperatorRule::layer) return refusal_of_layer(arguments, *known);
+  is_layer_ = known->rule == OperatorRule::layer;
+  if (is_layer_) return refusal_of_layer(arguments, *known);
   const size_t batches = arguments.batches.size();
   const std::string unusual = name + " has arguments that are not known to keep samples apart";
   if (known->rule == OperatorRule::transpose)

@@ -62,9 +62,10 @@ class OperatorWatch {
   std::map<const void*, Weight> weights_;  // parameters and buffers, by their memory
   std::vector<at::Tensor> batches_;        // kept, so that no other tensor gets their addresses
   std::unordered_set<const c10::TensorImpl*> known_batches_;
-  std::string refusal_;  // the first one
-  bool gives_batch_ = false;
-  int64_t depth_ = 0;  // of calls within calls
+  std::string refusal_;       // the first one
+  bool gives_batch_ = false;  // the call under way
+  bool is_layer_ = false;     // the call under way
+  int64_t depth_ = 0;         // of calls within calls
   uint64_t handle_ = 0;
   bool watches_ = true;
   OperatorWatch* const outer_;

@@ -60,6 +60,17 @@ struct TwiceImpl : torch::nn::Module {
 };
 TORCH_MODULE(Twice);
 
+struct FlatImpl : torch::nn::Module {
+  explicit FlatImpl(const NetworkInput& input) {
+    norm = register_module("norm", torch::nn::BatchNorm1d(input.channels * 144));
+    last = register_module("last", torch::nn::Linear(input.channels * 144, input.classes));
+  }
+  at::Tensor forward(const at::Tensor& images) { return last(norm(images.flatten(1))); }
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Linear last{nullptr};
+};
+TORCH_MODULE(Flat);
+
 class Same : public torch::autograd::Function<Same> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return at::relu(x); }
@@ -113,6 +124,19 @@ TEST(OperatorWatch, OthersAreNamed) {
   const at::Tensor other = at::ones({4, 8, 6, 6});
   expect([other](const at::Tensor& x) { return x + other; }, "aten::add.Tensor has arguments");
   expect([](const at::Tensor& x) { return Same::apply(x); }, "not known to keep samples apart");
+}
+
+TEST(OperatorWatch, ALayerMustUseKernelsThatAddGradientsInTheTree) {
+  EXPECT_THAT(why_samples_mix(network("flat", [](const NetworkInput& input) { return Flat(input); })),
+              HasSubstr("aten::batch_norm uses a kernel of LibTorch"));
+  EXPECT_THAT(why_samples_mix(network("frozen",
+                                      [](const NetworkInput& input) {
+                                        Watched made(input, [](const at::Tensor& x) { return x; });
+                                        for (at::Tensor& weight : made->first->parameters())
+                                          weight.requires_grad_(false);
+                                        return made;
+                                      })),
+              HasSubstr("aten::conv2d has no gradient"));
 }
 
 TEST(OperatorWatch, AWeightThatIsUsedTwiceHasASumOfGradients) {
