@@ -233,6 +233,7 @@ TEST_F(OwnModule, HasTheSameWeightsWithShardsTogetherAndOneAfterTheOther) {
   request.network = places_net();
   const auto weights_of = [&](const char* name, int64_t workers, bool alone, Precision precision) {
     Options options;
+    options.execution = Execution::cpu;
     options.workers = workers;
     options.mini_batch_size = 24;
     options.max_epochs = 4;
@@ -254,7 +255,10 @@ TEST_F(OwnModule, ThePlanSaysWhetherShardsGoTogetherAndWhyNot) {
   TrainingRequest request;
   request.dataset = colours();
   request.network = places_net();
-  const Options options{.validation_split = 0, .mini_batch_size = 48};
+  Options options;
+  options.execution = Execution::cpu;
+  options.validation_split = 0;
+  options.mini_batch_size = 48;
   Plan together = prepare(request, options, /*dry=*/true).plan;
   EXPECT_TRUE(together.network.module_together);
   EXPECT_EQ(together.step.shards, 12);

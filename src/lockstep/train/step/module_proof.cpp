@@ -44,7 +44,7 @@ bool have_same_bits(const std::vector<at::Tensor>& left, const std::vector<at::T
 std::vector<at::Tensor> sums_of(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
   std::vector<at::Tensor> sums;
   for (size_t i = 0; i < left.size(); ++i)
-    sums.push_back(left[i].defined() && right[i].defined() ? left[i] + right[i] : at::Tensor());
+    sums.push_back(left[i].defined() && right[i].defined() ? at::add(left[i], right[i]) : at::Tensor());
   return sums;
 }
 
