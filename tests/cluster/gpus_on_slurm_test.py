@@ -44,7 +44,7 @@ class GpusOnSlurm(pools_on_slurm.OnSlurm, unittest.TestCase):
         self.assertEqual(runs.weights(job.run), runs.weights(self.folder / "alone"))
         self.assertIn("of each of 2 ranks", runs.plan_line(job.run, "workers"))
         self.assertRegex(runs.plan_line(job.run, "data loaders"), "2 no GPU is left for processes .* of the launcher")
-        decoded = re.findall(r"(\d): decoded ([\d,]+) images for rank (\d)", job.said())
+        decoded = re.findall(r"(\d): decoded ([\d,]+) images? for rank (\d)", job.said())
         self.assertEqual(sorted(rank for _, _, rank in decoded), ["0", "1"], job.said())
         self.assertGreater(sum(int(count.replace(",", "")) for _, count, _ in decoded), 0)
         return [int(process) for process, _, _ in decoded]

@@ -248,9 +248,9 @@ class Account:
         self.package = self.folder / "lockstep-0.1-linux-x86_64.tar.gz"
         self.package.write_bytes(b"not unpacked in these tests")
 
-    def start(self, *words, environment=None):
+    def start(self, *words, environment=None, stderr=subprocess.DEVNULL):
         return subprocess.Popen([runs.PROGRAM, "cloud", *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=stderr, text=True,
                                 env={**self.environment, **(environment or {})})
 
     def run(self, *words, environment=None, timeout=120):

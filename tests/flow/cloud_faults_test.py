@@ -16,6 +16,12 @@ import cloud_test
 import runs
 from cloud_test import Cloud
 
+CHANGED_STACK = """<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>c1</StackName>
+<StackId>arn:aws:cloudformation:us-east-1:123456789012:stack/c1/0</StackId><CreationTime>2026-01-01T00:00:00Z</CreationTime>
+<StackStatus>{state}</StackStatus><Tags><member><Key>lockstep-cluster</Key><Value>c1</Value></member>
+<member><Key>lockstep-workers</Key><Value>16</Value></member></Tags></member></Stacks></DescribeStacksResult>
+</DescribeStacksResponse>"""
+
 
 class CloudFaults(Cloud):
     """With the helpers of Cloud, without its tests."""
@@ -104,17 +110,71 @@ class CloudFaults(Cloud):
         with lock.open("w") as held:
             fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
             for words in (account.create_words("c1"), ("remove", "c1", "--yes", "--region", account.region)):
-                self.assertIn('another command makes or removes the cluster "c1"', self.error_of(account.run(*words)))
+                self.assertIn('another command makes, changes or removes the cluster "c1"', self.error_of(account.run(*words)))
         self.assertFalse(account.log.exists())
         self.assertEqual(account.left("c1"), [])
         self.check(account.run(*account.create_words("c1")))
 
-    def test_a_cluster_is_removed_although_its_lock_cannot_be_taken(self):
+    def test_two_commands_that_change_one_cluster(self):
+        """The second is refused before it asks AWS for anything or writes."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        file = account.folder / "state/lockstep/cloud/c1/cluster.json"
+        before = file.read_text(), account.log.read_text()
+        with (account.folder / "state/lockstep/cloud/c1.lock").open("w") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)  # as a command that goes on
+            for words in (("start", "c1"), ("stop", "c1"), ("resize", "c1", "--workers", "16", "--yes")):
+                self.assertIn('another command makes, changes or removes the cluster "c1"',
+                              self.error_of(account.run(*words)))
+            self.assertEqual((file.read_text(), account.log.read_text()), before)
+            self.assertEqual(self.head_state(), "running")
+
+    def test_a_wait_judges_a_resize_by_what_aws_says_after_it(self):
+        """Another command begins the resize, and ends, after `wait` has asked AWS, which saw nothing to wait for."""
+        account = self.account
+        self.check(account.run(*account.create_words("c1")))
+        file = account.folder / "state/lockstep/cloud/c1/cluster.json"
+        before = file.read_text()
+
+        def aws_says(state):
+            self.relay.recorded = {
+                "DescribeStacks": (200, "text/xml", CHANGED_STACK.format(state=state)),
+                "DescribeStackEvents": (200, "text/xml", cloud_test.events(("Compute", "AWS::EC2::Instance", "none left")))}
+
+        for state, end, status in (("UPDATE_COMPLETE", 16, 0), ("UPDATE_ROLLBACK_COMPLETE", 8, 1)):
+            file.write_text(before)
+            self.relay.recorded = {}
+            with (account.folder / "state/lockstep/cloud/c1.lock").open("w") as held:
+                fcntl.lockf(held, fcntl.LOCK_EX)
+                waiting = self.enterContext(account.start("wait", "c1", stderr=subprocess.PIPE))
+                self.addCleanup(waiting.kill)
+                self.said_by(waiting, "waiting for another command on the cluster")
+                self.assertIsNone(waiting.poll())
+                self.assertEqual(file.read_text(), before)
+                file.write_text(json.dumps({**json.loads(before), "resize": {"workers": 16, "dollars_per_hour": 22.5}}))
+                aws_says("UPDATE_IN_PROGRESS")
+            self.said_by(waiting, "update_in_progress")
+            self.assertEqual(json.loads(file.read_text())["resize"]["workers"], 16)
+            aws_says(state)
+            self.assertEqual(waiting.wait(timeout=120), status)
+            record = json.loads(file.read_text())
+            self.assertEqual((record["resize"]["workers"], record["request"]["workers"]), (0, end))
+
+    def said_by(self, process, beginning):
+        """Waits for a line of a command."""
+        lines = []
+        while not (lines and lines[-1].startswith(beginning)):
+            lines.append(process.stderr.readline())
+            self.assertTrue(lines[-1], lines)
+
+    def test_a_cluster_is_stopped_and_removed_although_its_lock_cannot_be_taken(self):
         account = self.account
         self.check(account.run(*account.create_words("c1")))
         lock, = account.folder.glob("**/c1.lock")
         lock.unlink()
         lock.mkdir()
+        self.assertIn("the machines are turned off all the same", self.check(account.run("stop", "c1")).stderr)
+        self.assertEqual((self.listed()["phase"], self.head_state()), ("stopped", "stopped"))
         done = self.check(account.run("remove", "c1", "--yes"))
         self.assertIn("the cluster is removed all the same", done.stderr)
         self.assertIn("nothing with the tag lockstep-cluster=c1", done.stdout)

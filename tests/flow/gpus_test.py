@@ -136,7 +136,7 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                 self.assertEqual(runs.plan_line(output, "data loaders"),
                                  "2 no GPU is left for processes 4, 5 of the launcher; they decode images for the ranks "
                                  "of their machines")
-                decoded = {int(rank): int(count) for count, rank in re.findall(r"decoded (\d+) images for rank (\d)",
+                decoded = {int(rank): int(count) for count, rank in re.findall(r"decoded (\d+) images? for rank (\d)",
                                                                                printed)}
                 self.assertEqual(set(decoded), {0, 1}, printed)
                 self.assertGreater(sum(decoded.values()), 0, printed)
@@ -247,6 +247,18 @@ class Gpus(runs.TestFolders, unittest.TestCase):
                                 status=2)
         self.assertIn("--cuda-graphs is impossible: several workers share a GPU", refused)
 
+    def test_trials_of_a_sweep_wait_for_the_memory_of_their_gpu(self):
+        """However much memory the machine has."""
+        sweep = self.folder / "sweep"
+        runs.run("sweep", "--search", "random", "--count", "3", "--trials", "3", "--learning-rate", "0.0005..0.002:log",
+                 "--output", sweep, "--", "train", self.digits, "--validation", self.held_out, "--execution", "gpu",
+                 "--resident", "off", *runs.SMALL, environment={**self.environment, "STAND_IN_FREE_BYTES": "1000000"})
+        results = [json.loads((sweep / f"trials/000{trial}/result.json").read_text()) for trial in range(3)]
+        for one in results:
+            under_way = [other for other in results if other["started"] <= one["started"] < other["ended"]]
+            self.assertEqual(under_way, [one])
+            self.assertEqual(one["reason"], "finished")
+
     def test_a_run_with_images_on_the_gpu_goes_on_without(self):
         output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--max-time", "0.001", *runs.SMALL)
         again = ["train", self.digits, "--output", output, "--resume"]
@@ -327,7 +339,8 @@ class Gpus(runs.TestFolders, unittest.TestCase):
 
     def test_scores_are_the_same_on_several(self):
         run = self.on_cpu()
-        answers = [json.loads(self.run_here("evaluate", run, self.held_out, "--json", *where))
+        # In mini-batches of 32 a CPU has as many shards as a GPU.
+        answers = [json.loads(self.run_here("evaluate", run, self.held_out, "--json", "--mini-batch-size", "32", *where))
                    for where in (["--execution", "cpu"], *PLACES.values())]
         for answer in answers[1:]:
             self.assertEqual(answer, answers[0])

@@ -265,6 +265,42 @@ class JobsTest(runs.TestFolders, unittest.TestCase):
         self.assertEqual(self.jobs.run("job", "diary", job, "--rank", "1"), "I am 1\n")
         self.assertEqual(self.jobs.run("job", "diary", job, "--rank", "0"), "I am 0\n")
 
+    def test_a_diary_larger_than_memory(self):
+        """A line may be so, too. Here it is a file with a hole."""
+        job = self.jobs.batch("--", "true")
+        self.jobs.run("job", "wait", job)
+        with (self.jobs.root / job / "attempt-1/diary").open("w", encoding="ascii") as diary:
+            diary.write(f"[rank 1] {'1' * 100}\n[rank 2] two\n")
+            diary.truncate(300_000_000)
+            diary.seek(0, os.SEEK_END)
+            diary.write("\n[rank 1] last")
+        for words in ((), ("--follow",), ("--rank", "0")):
+            with subprocess.Popen(runs.command("job", "diary", job, *words), env=self.jobs.environment,
+                                  stdout=subprocess.PIPE) as process:
+                length = sum(len(part) for part in iter(lambda: process.stdout.read(1 << 20), b""))
+                _, status, use = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(process.returncode, 0)
+            self.assertGreater(length, 299_999_000)
+            if not runs.SANITIZED:  # such a program keeps what is freed for a while
+                self.assertLess(use.ru_maxrss, 150_000, words)  # KiB
+        self.assertEqual(self.jobs.run("job", "diary", job, "--rank", "1"), f"{'1' * 100}\nlast\n")
+        self.assertEqual(self.jobs.run("job", "diary", job, "--rank", "2"), "two\n")
+
+    def test_a_signal_ends_a_diary_before_its_end(self):
+        """Which would take hours."""
+        job = self.jobs.batch("--", "true")
+        self.jobs.run("job", "wait", job)
+        os.truncate(self.jobs.root / job / "attempt-1/diary", 1 << 40)
+        with subprocess.Popen(runs.command("job", "diary", job, "--follow"), env=self.jobs.environment,
+                              stdout=subprocess.PIPE) as process:
+            length = len(process.stdout.read(1))
+            process.terminate()
+            while part := process.stdout.read(1 << 20):
+                length += len(part)
+                self.assertLess(length, 1 << 36)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+
     def test_a_list_of_commands_is_a_job_each(self):
         commands = self.here / "commands"
         commands.write_text("# three\necho 'one word'\n\necho two\nsh -c 'exit 4'\n")

@@ -46,11 +46,14 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         options = ["--validation", self.held_out, *OPTIONS, "--batch-norm-group", "mini-batch", "--accumulate", "1"]
         alone = self.folder / "equal"
         runs.train(self.digits, alone, *options)
-        for count, load, parts in runs.some([(2, "3,1", "6, 2")], [(3, "1,5,2", "1, 5, 2"), (2, "1000,1", "8, 0")]):
+        for count, load, parts, nodes in runs.some([(2, "3,1", "6, 2", "1 to 2 nodes a rank")],
+                                                   [(3, "1,5,2", "1, 5, 2", "1 to 3 nodes a rank"),
+                                                    (2, "1000,1", "8, 0", "0 to 1 node a rank")]):
             with self.subTest(load):
                 output = self.folder / f"load-{load}"
                 self.train_ranks(count, output, *options, "--worker-load", load, "--pause-after-step", "7")
                 self.assertIn(f"by --worker-load ranks get {parts}", runs.plan_line(output, "shards"))
+                self.assertIn(nodes, runs.plan_line(output, "exchange"))
                 # With other ranks the old loads are not meant.
                 self.train_ranks(count + 1, output, "--resume")
                 self.assertEqual(runs.weights(output), runs.weights(alone))

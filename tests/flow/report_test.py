@@ -191,6 +191,10 @@ class Report(runs.TestFolders, unittest.TestCase):
                       runs.run("plan", train, "--test", f"{train}/."))
         self.assertIn(f"warning: 60 of the 80 images of --validation {both} are among",
                       runs.run("plan", train, "--validation", both))
+        table, image = self.folder / "one.csv", next(train.glob("3/*.png"))
+        table.write_text(f"file,label\n{image.relative_to(self.folder)},3\n")
+        self.assertIn(f"warning: the only image of --test {table} is among the training data, so the accuracy on it says",
+                      runs.run("plan", train, "--test", table))
         runs.train(train, run, *fewer, "--test", train)
         said = "\n".join(event["values"]["text"] for event in runs.of_kind(run, "message"))
         self.assertIn("all 60 images of --test", said)

@@ -51,6 +51,17 @@ class Resume(runs.TestFolders, unittest.TestCase):
                 runs.train(self.digits, parts, "--resume", "--workers", "2")
                 self.assertEqual(runs.weights(parts), runs.weights(whole))
 
+    def test_a_run_of_before_groups_of_batch_norm_goes_on_with_one_shard(self):
+        whole = self.folder / "shard-groups"
+        self.train_run(whole, "--batch-norm-group", "1")
+        parts = self.stopped("shard-groups-parts", "--batch-norm-group", "1")
+        manifest = json.loads((parts / "options.json").read_text())
+        del manifest["options"]["batch-norm-group"]
+        self.assertEqual(manifest["plan"]["step"].pop("batch_norm_group"), 1)
+        (parts / "options.json").write_text(json.dumps(manifest))
+        runs.train(self.digits, parts, "--resume", "--workers", "3")
+        self.assertEqual(runs.weights(parts), runs.weights(whole))
+
     def test_finished(self):
         output = self.folder / "finished"
         self.train_run(output)

@@ -19,6 +19,7 @@ PROGRAM = pathlib.Path(os.environ.get("LOCKSTEP_PROGRAM", ROOT / "build/release/
 DIGITS = pathlib.Path(os.environ.get("LOCKSTEP_DIGITS", ROOT / "data/digits-png.tar.gz"))
 SECONDS_PER_RUN = 120
 SKIPPED = 77  # the exit status of a test that left something out
+SANITIZED = bool(os.environ.get("LOCKSTEP_SANITIZE"))  # the program is built with sanitizers
 IS_LONG = bool(os.environ.get("LOCKSTEP_LONG"))  # scripts/test --long
 
 # The caches that runs keep automatically must not be in the user's folder.

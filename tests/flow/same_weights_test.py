@@ -134,6 +134,20 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
                          self.held_out, *short, "--workers", workers)
                 self.assertEqual(runs.weights(output), expected, f"{name}, {ranks} ranks of {workers} workers")
 
+    def test_a_group_over_the_mini_batch_has_no_pieces_of_shards(self):
+        for option, value in {"--accumulate": "2", "--on-out-of-memory": "split"}.items():
+            printed = runs.train(self.digits, self.folder / "refused", *runs.SMALL, "--batch-norm-group", "mini-batch",
+                                 option, value, status=2)
+            self.assertIn(f"--batch-norm-group mini-batch cannot be combined with {option}", printed)
+
+    def test_the_time_of_each_worker_is_in_the_log_with_timing(self):
+        for name, options, counts in (("timed", ["--timing"], {3}), ("untimed", [], {0})):
+            output = self.folder / name
+            runs.train(self.digits, output, *runs.SMALL, "--max-steps", "3", "--workers", "3", *options)
+            seconds = [step["values"].get("worker_seconds", []) for step in runs.of_kind(output, "step")]
+            self.assertEqual({len(of_workers) for of_workers in seconds}, counts)
+            self.assertGreater(min([0.1, *sum(seconds, [])]), 0)
+
     def test_run_to_run(self):
         self.assertEqual(self.outcome("everything", 8, " again")[:2], self.outcome("everything", 8)[:2])
 

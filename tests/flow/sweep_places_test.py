@@ -65,6 +65,7 @@ class Places(runs.TestFolders, unittest.TestCase):
         for name, options in (("one", ["--trials", "1"]), ("eight", ["--trials", "8"]),
                               ("workers", ["--trials", "2", "--workers", "2"])):
             printed = self.sweep(name, *options)
+            self.assertIn("only the best 5 trials keep their weights (--keep-weights)\n", printed)
             self.assertRegex(printed, r"memory of the process of all trials: [0-9.]+ [MG]B at most")
             self.check(name)
         # A trial's run says how it is trained alone, not what its process is.
@@ -75,6 +76,25 @@ class Places(runs.TestFolders, unittest.TestCase):
         options = [word for name, value in row["parameters"].items() for word in (f"--{name}", str(value))]
         runs.run("train", self.digits, "--validation", self.held_out, *TRAINING, *options, "--output", alone)
         self.assertEqual(json.loads((alone / "result.json").read_text())["weights_hash"], row["weights_hash"])
+
+    def test_a_program_whose_trial_folder_is_a_run(self):
+        """Its result comes from the run's log, also where the trial has begun before and was killed."""
+        sweep, killed = self.folder / "recorded", self.folder / "was-killed"
+        script = f'"$@" --output "$LOCKSTEP_TRIAL_FOLDER" || exit; test -e {killed} || {{ touch {killed}; kill -9 $$; }}'
+        runs.run("sweep", "--search", "random", "--count", "2", "--trials", "1", "--metric", "best_accuracy", "--output", sweep,
+                 "--learning-rate", "0.0005..0.002:log", "--", "sh", "-c", script, "name", runs.PROGRAM, "train", self.digits,
+                 "--validation", self.held_out, *TRAINING, "--config", "{parameters}")
+        self.assertEqual(len(lines(sweep, "lost")), 1)
+        hashes = set()
+        for row in table(sweep):
+            result = json.loads((sweep / f"trials/{row['trial']:04}/result.json").read_text())
+            self.assertEqual((row["state"], row["result"], row["steps"]), ("ended", result["best_accuracy"], result["steps"]))
+            hashes.add(result["weights_hash"])
+        self.assertEqual(len(hashes), 2)
+
+    def test_processes_side_by_side(self):
+        self.sweep("processes", "--trials", "4", "--trials-as", "processes")
+        self.check("processes")
 
     def test_a_report_without_the_curves_of_a_damaged_trial(self):
         """The other trials have theirs."""
@@ -111,6 +131,8 @@ class Places(runs.TestFolders, unittest.TestCase):
             self.assertLess(row["steps"], 600)
             self.assertIsNotNone(row["result"])
         self.assertEqual(lines(sweep, "lost"), [])
+        best = max(rows, key=lambda row: row["result"])
+        self.assertIn(f"it ended after step {best['steps']} of 600; the command trains all 600\n", runs.run("sweep", "best", sweep))
 
     def test_a_trial_that_is_paused_at_a_rung_can_be_stopped(self):
         """While a program works on the sweep, which is the holder of the lock here."""
@@ -138,6 +160,8 @@ class Places(runs.TestFolders, unittest.TestCase):
             starts.append(result["started"])
             ends.append(result["ended"])
         self.assertEqual(max(sum(start <= at < end for start, end in zip(starts, ends)) for at in starts), 1)
+        # What was for threads does not hold up a sweep that goes on as processes.
+        self.sweep("little", "--trials-as", "processes")
         self.assertIn("--memory cannot be", runs.run(*self.words("none", "--memory", "lots"), status=2))
 
     def test_jobs_that_are_killed(self):

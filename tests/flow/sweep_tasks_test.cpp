@@ -1,5 +1,5 @@
-// sweep::run over a task: the same trials for 1 and 3 threads and for processes of which one is killed,
-// trials that fail, and searches that are refused. Prints what is wrong.
+// sweep::run over a task: the same trials for 1 and 3 threads, for groups of two and for processes of which
+// one is killed, trials that fail, and searches that are refused. Prints what is wrong.
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -35,14 +35,16 @@ struct Height {
   std::string text{};
   double height = 0;
   double other = 0;
+  int64_t workers = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("text", self.text, "");
     field("height", self.height, "");
     field("other", self.other, "");
+    field("workers", self.workers, "");
   };
 };
 
-Height measure(Worker&, const Place& place) {
+Height measure(Worker& worker, const Place& place) {
   if (!place.kill_once.empty() && !std::filesystem::exists(place.kill_once)) {
     std::ofstream(place.kill_once) << "killed";
     kill(getpid(), SIGKILL);
@@ -51,7 +53,8 @@ Height measure(Worker&, const Place& place) {
   if (place.x < 1) return {.height = std::nan("")};
   return {.text = place.kind,
           .height = -std::pow(place.x - 3, 2) - (place.kind == "a" ? 1 : 0),
-          .other = place.x};
+          .other = place.x,
+          .workers = worker.size()};
 }
 
 constexpr auto measure_task = task<measure>("measure");
@@ -115,6 +118,14 @@ int client(Session& session) {
   expect(told == 80, "not each trial was told");
   const auto by_other = sweep::run(session, space, measure_task, {.search = {.count = 4}, .metric = "other"});
   expect(by_other.trials[0].value == by_other.trials[0].point[0], "the metric is not the one that was named");
+
+  session.open_pool({.kind = PoolKind::threads, .workers = 4, .quiet = true});
+  sweep::RunOptions in_groups = options;
+  in_groups.workers = 2;
+  const auto of_groups = sweep::run(session, space, measure_task, in_groups);
+  expect(table_of(of_groups) == table, "another table from two workers for each trial");
+  expect(of_groups.best && of_groups.results[static_cast<size_t>(*of_groups.best)]->workers == 2,
+         "a trial did not have two workers");
 
   session.open_pool({.kind = PoolKind::processes, .workers = 2, .quiet = true});
   const std::string killed = folder.path() / "killed";

@@ -281,8 +281,8 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertEqual([row["result"] for row in table(output)], [0.1])
         # The printed command names the file of the trial's parameters.
         self.assertEqual(shlex.split(runs.run("sweep", "best", output).splitlines()[-1])[-1],
-                         str(output / "trials/0000/parameters.json"))
-        self.assertEqual(json.loads((output / "trials/0000/parameters.json").read_text()), table(output)[0]["parameters"])
+                         str(output / "trials/0000.parameters.json"))
+        self.assertEqual(json.loads((output / "trials/0000.parameters.json").read_text()), table(output)[0]["parameters"])
 
     def test_a_trial_leaves_no_process(self):
         """Neither one that is stopped, nor one whose sweep was killed and goes on."""

@@ -21,6 +21,42 @@ def write_sweep(folder, count):
             log.write(json.dumps({"kind": "outcome", "trial": trial, "state": "ended", "value": trial / 1000, "seconds": 1}) + "\n")
 
 
+def write_places(folder):
+    """A sweep that searches `place`; the second trial was stopped, and two have no result."""
+    write_sweep(folder, 5)
+    (folder / "sweep.json").write_text(json.dumps({"command": ["sh"], "parameters": {"place": "0..1000"}}), encoding="utf-8")
+    results = [("ended", 0.5), ("stopped", 0.9), None, ("ended", 0.7), None]
+    with open(folder / "log.jsonl", "w", encoding="utf-8") as log:
+        for trial, result in enumerate(results):
+            log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"place={100 + trial}"]}) + "\n")
+            if result:
+                log.write(json.dumps({"kind": "outcome", "trial": trial, "state": result[0], "value": result[1], "seconds": 1}) + "\n")
+
+
+class ATrialsPlace(browser.Studio, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        write_places(cls.root / "places")
+
+    def test_a_parameter_may_be_called_place_and_trials_without_a_result_are_last(self):
+        self.browser.show(self.server, "/experiments", "tbody a")
+        self.page.click("tbody a")
+        self.page.wait_for_selector("table.trials tbody tr")
+
+        def shown():
+            return [(int(row.locator("td").nth(1).inner_text().split()[0]), row.locator("td").nth(6).inner_text())
+                    for row in self.page.locator("table.trials tbody tr").all()]
+
+        self.assertEqual(shown(), [(trial, str(100 + trial)) for trial in (3, 0, 1, 2, 4)])
+        self.page.click("th button:has-text('result')")
+        self.page.wait_for_selector("table.trials th[aria-sort=ascending]")
+        self.assertEqual([trial for trial, _ in shown()[:3]], [1, 0, 3])
+        self.assertEqual({trial for trial, _ in shown()[3:]}, {2, 4})
+        self.page.fill("input[aria-label='Filter trials']", "place>102")
+        self.page.wait_for_selector("table.trials tbody tr >> nth=2", state="detached")
+        self.assertEqual({trial for trial, _ in shown()}, {3, 4})
+
+
 class ManyTrials(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):

@@ -6,6 +6,7 @@
 #include <optional>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
@@ -283,8 +284,7 @@ void warn_of_size(const std::string& id, const JobSpec& spec, const jobs::QueueL
     console.note("warning: job " + id + " asks for " + asked + ", and the queue of this machine has " +
                  there + "; it runs when nothing else does\n");
   };
-  if (spec.workers > limits.workers)
-    warn(with_commas(spec.workers) + " workers", with_commas(limits.workers));
+  if (spec.workers > limits.workers) warn(counted(spec.workers, "worker"), with_commas(limits.workers));
   if (spec.memory > limits.memory) warn(as_bytes(spec.memory) + " of memory", as_bytes(limits.memory));
 }
 

@@ -9,6 +9,7 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
@@ -122,7 +123,7 @@ std::vector<Limit> find_limits(int64_t cores, const std::string& only) {
 }
 
 std::string limits_text(const std::vector<Limit>& limits, int64_t cores) {
-  std::vector<std::vector<std::string>> rows{{"limit", "one core", with_commas(cores) + " cores", "unit"}};
+  std::vector<std::vector<std::string>> rows{{"limit", "one core", counted(cores, "core"), "unit"}};
   for (const Limit& limit : limits)
     rows.push_back({limit.name, fixed(limit.one, 1), fixed(limit.all, 1), limit.unit});
   return in_columns(rows, "lrrl");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <mutex>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -21,9 +22,7 @@
 namespace lockstep::cli {
 namespace {
 
-std::string name_of(int64_t workers) {
-  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
-}
+std::string name_of(int64_t workers) { return counted(workers, "worker"); }
 
 struct Finished {
   view::ScalingRun run;

@@ -1,3 +1,4 @@
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/verbs.h"
@@ -14,9 +15,8 @@ int run_cache(const Call& call, Console& console) {
     for (const data::BadSample& bad : report.bad)
       console.note("skipped \"" + bad.source + "\": " + bad.reason + "\n");
     const data::ImageFormat& format = report.format;
-    console.print(report.file.string() + ": " +
-                  with_commas(report.images - static_cast<int64_t>(report.bad.size())) + " images of " +
-                  std::to_string(format.channels) + "x" + std::to_string(format.height) + "x" +
+    console.print(report.file.string() + ": " + counted(report.images - std::ssize(report.bad), "image") +
+                  " of " + std::to_string(format.channels) + "x" + std::to_string(format.height) + "x" +
                   std::to_string(format.width) + ", " + as_bytes(report.bytes) + "\n");
   }
   return 0;

@@ -103,6 +103,22 @@ TEST(Arguments, AbsentValuesAndWordsAreNamed) {
   EXPECT_EQ(error_of({"a", "b"}).message(), "lockstep train does not accept the word \"b\"");
 }
 
+TEST(Arguments, NamesOfFilesAreNotEmpty) {
+  const auto refusal = [](const std::vector<std::string>& arguments) -> std::string {
+    try {
+      check_places(read_arguments(verb_named("train"), arguments));
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  };
+  for (const char* option : {"--validation", "--test", "--weights", "--output"}) {
+    EXPECT_EQ(refusal({"f", option, ""}), "option " + std::string(option) + " is empty");
+    EXPECT_EQ(refusal({"f", option, "", "--config", "a.json"}), "") << "takes back the file's";
+  }
+  EXPECT_EQ(refusal({"f", "--freeze", ""}), "");
+}
+
 TEST(Arguments, AnotherNameOfAnOptionIsTheOption) {
   EXPECT_EQ(read_arguments(verb_named("train"), {"f", "--learning-rate-schedule", "constant"})
                 .text_of("lr-schedule"),
@@ -138,8 +154,10 @@ class OptionsFile : public testing::Test {
 
 TEST_F(OptionsFile, TheCommandLineWinsOverTheFile) {
   const std::string file =
-      write("a.json", R"({"max-epochs": 5, "seed": 7, "lr-drop-period": 2, "devices": [0, 2]})");
-  const train::Options options = options_of({"f", "--seed", "8", "--config", file});
+      write("a.json",
+            R"({"max-epochs": 5, "seed": 7, "lr-drop-period": 2, "devices": [0, 2], "validation": "held"})");
+  const train::Options options = options_of({"f", "--seed", "8", "--validation", "", "--config", file});
+  EXPECT_EQ(options.validation, "");
   EXPECT_EQ(options.max_epochs, 5);
   EXPECT_EQ(options.seed, 8);
   EXPECT_EQ(options.lr_schedule, train::ScheduleKind::piecewise);

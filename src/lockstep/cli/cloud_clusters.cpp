@@ -6,6 +6,7 @@
 #include <functional>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
@@ -148,7 +149,7 @@ std::string machines_text(const std::vector<cloud::Machine>& machines) {
     else if (machine.state == "running" || machine.state == "pending")
       ++on;
   }
-  return "head " + head + ", " + std::to_string(on) + " workers on";
+  return "head " + head + ", " + counted(on, "worker") + " on";
 }
 
 struct Listed {
@@ -206,8 +207,7 @@ std::string phase_in_cloud(const Listed& one) {
 
 std::string cloud_state_of(const Listed& one) {
   const int64_t workers = one.record.resize.workers;
-  return phase_in_cloud(one) +
-         (workers == 0 ? "" : ", resize to " + std::to_string(workers) + " workers begun");
+  return phase_in_cloud(one) + (workers == 0 ? "" : ", resize to " + counted(workers, "worker") + " begun");
 }
 
 Json json_of(const Listed& one, double now) {

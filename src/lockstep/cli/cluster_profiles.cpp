@@ -1,6 +1,7 @@
 // The commands on profiles: where jobs run and with what.
 #include <filesystem>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -45,9 +46,9 @@ struct DiscoverChoice {
 
 std::string machines_text(const Profile& profile) {
   if (profile.scheduler == "local") return "this machine";
-  std::string text = with_commas(profile.nodes) + (profile.nodes == 1 ? " node" : " nodes");
-  if (profile.workers > 0) text += ", " + with_commas(profile.workers) + " workers";
-  if (profile.gpus > 0) text += ", " + with_commas(profile.gpus) + " GPUs each";
+  std::string text = counted(profile.nodes, "node");
+  if (profile.workers > 0) text += ", " + counted(profile.workers, "worker");
+  if (profile.gpus > 0) text += ", " + counted(profile.gpus, "GPU") + " each";
   return text;
 }
 
@@ -83,7 +84,7 @@ int discover_in_cloud(const std::string& region, const std::string& use, Console
   const auto provider = cloud::make_provider("aws");
   const std::vector<cloud::ClusterStatus> found = provider->list(region);
   for (const cloud::ClusterStatus& status : found)
-    console.print("aws  " + printable(status.name) + ": " + with_commas(status.workers) + " workers on " +
+    console.print("aws  " + printable(status.name) + ": " + counted(status.workers, "worker") + " on " +
                   printable(status.type) + ", " + printable(lower(status.stack)) + "\n");
   if (found.empty()) console.print("aws  none: no cluster in " + region + " has Lockstep's tag\n");
   if (use.empty()) return 0;
@@ -117,14 +118,14 @@ int run_cluster_list(const Call& call, Console& console) {
     console.print(list.dump(2) + "\n");
     return 0;
   }
-  std::vector<std::vector<std::string>> rows{{"", "name", "scheduler", "login", "machines", "file"}};
+  std::vector<std::vector<std::string>> rows{{"name", "", "scheduler", "login", "machines", "file"}};
   for (const NamedProfile& one : all) {
     const bool is_damaged = !one.damage.empty();
-    rows.push_back({one.is_default ? "*" : "", printable(one.name), is_damaged ? "?" : one.profile.scheduler,
+    rows.push_back({printable(one.name), one.is_default ? "*" : "", is_damaged ? "?" : one.profile.scheduler,
                     one.profile.login, is_damaged ? "unreadable" : machines_text(one.profile),
                     printable(one.file.string())});
   }
-  console.print(in_columns(rows, "llllll"));
+  console.print(in_columns_within(console.table_width(), rows, "llllll"));
   return 0;
 }
 
@@ -144,13 +145,13 @@ int run_cluster_show(const Call& call, Console& console) {
     return 0;
   }
   console.print(printable(jobs::shown_profile(found.name)) + (found.is_default ? " (default)" : "") + "\n");
-  console.print(in_columns(settings_rows(found.profile), "ll"));
+  console.print(in_columns_within(console.table_width(), settings_rows(found.profile), "ll"));
   std::vector<std::vector<std::string>> rows{{"host", "state", "cores", "memory", "GPUs", "reason"}};
   for (const cluster::Node& node : nodes)
     rows.push_back({node.host, node.state, with_commas(node.cores),
                     node.memory_mb > 0 ? as_bytes(node.memory_mb << 20) : "-",
                     node.gpus.empty() ? "-" : node.gpus, node.reason.empty() ? "-" : printable(node.reason)});
-  console.print("\n" + in_columns(rows, "llrrll"));
+  console.print("\n" + in_columns_within(console.table_width(), rows, "llrrll"));
   return 0;
 }
 
@@ -209,7 +210,7 @@ int run_cluster_discover(const Call& call, Console& console) {
   const std::string region = settings_of<DiscoverChoice>(call).region;
   if (!region.empty()) return discover_in_cloud(region, name, console);
   const cluster::Node here = cluster::nodes_of({}).front();
-  console.print("local  this machine, " + here.host + ", with " + with_commas(here.cores) + " cores\n");
+  console.print("local  this machine, " + here.host + ", with " + counted(here.cores, "core") + "\n");
   if (!cluster::has_program("sinfo")) {
     if (!name.empty())
       throw Error(ErrorCode::not_found, "there is no Slurm on this machine: it has no command sinfo",
@@ -221,9 +222,9 @@ int run_cluster_discover(const Call& call, Console& console) {
   const cluster::Partition* chosen = nullptr;
   for (const cluster::Partition& partition : partitions) {
     console.print("slurm  partition " + printable(partition.name) +
-                  (partition.is_default ? " (default)" : "") + ": " + with_commas(partition.nodes) +
-                  " nodes of at least " + with_commas(partition.cores) + " cores, " +
-                  with_commas(partition.gpus) + " GPUs each, time limit " + printable(partition.time) + "\n");
+                  (partition.is_default ? " (default)" : "") + ": " + counted(partition.nodes, "node") +
+                  " of at least " + counted(partition.cores, "core") + ", " + counted(partition.gpus, "GPU") +
+                  " each, time limit " + printable(partition.time) + "\n");
     if (chosen == nullptr || partition.is_default) chosen = &partition;
   }
   if (name.empty() || chosen == nullptr) return 0;

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
@@ -83,7 +84,7 @@ int run_cluster_wait(const Call& call, Console& console) {
   launch::StopSignals signals("not waiting any longer");
   const auto tell = [&](int64_t up) {
     console.print(printable(jobs::shown_profile(found.name())) + ": " + with_commas(up) + " of " +
-                  with_commas(wanted) + " nodes can take a job\n");
+                  counted(wanted, "node") + " can take a job\n");
   };
   return found.wait({.nodes = wanted, .tell = tell, .stop = signals.token()})
              ? 0

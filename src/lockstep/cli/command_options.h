@@ -123,8 +123,8 @@ struct PredictionOutput {
           "network's layers");
     field("output", self.output, "file to write (default: standard output)");
     field("format", self.format,
-          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, else "
-          "safetensors");
+          "auto: JSON when --output ends in .json, else CSV; with --layer CSV when it ends in .csv, "
+          "safetensors when it ends in .safetensors or has no ending");
     field("top", self.top,
           "write this number of classes with the highest scores for each sample, in place of the scores of "
           "all; 0: all",
@@ -180,8 +180,8 @@ struct SweepTrialsChoice {
   int64_t memory = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Trials");
-    field("memory", self.memory, "bytes that the trials may use together; 0: most of what is free",
-          between(0, 1e18));
+    field("memory", self.memory,
+          "bytes that trials may use together, or on each GPU; 0: most of what is free", between(0, 1e18));
   };
 };
 

@@ -21,6 +21,9 @@ bool is_dumb() { return environment_variable("TERM") == "dumb"; }
 
 [[noreturn]] void cannot_write(int reason) {
   if (reason == EPIPE) throw ClosedPipe{};
+  if (reason == EBADF)
+    throw Error(ErrorCode::io, "cannot write to standard output: it is closed",
+                "open it, for example with > /dev/null");
   const std::string why = errno_error(reason, "write", "standard output").message();
   throw Error(ErrorCode::io,
               "cannot write to standard output" + (reason == 0 ? "" : why.substr(why.rfind(": "))),

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/seconds.h"
@@ -25,14 +26,14 @@ struct CopyChoice {
 };
 
 std::string copied_text(const io::CopyProgress& progress, const StatusLine& line) {
-  return with_commas(progress.files) + " of " + with_commas(progress.all_files) + " files, " +
+  return with_commas(progress.files) + " of " + counted(progress.all_files, "file") + ", " +
          as_bytes(progress.bytes) + " of " + as_bytes(progress.all_bytes) +
          line.time_left(progress.bytes, progress.all_bytes - progress.bytes);
 }
 
 std::string summary(const io::CopyProgress& progress, const std::string& name, double seconds) {
-  std::string text = with_commas(progress.all_files) + (progress.all_files == 1 ? " file, " : " files, ") +
-                     as_bytes(progress.all_bytes) + ", in \"" + name + "\" after " + as_duration(seconds);
+  std::string text = counted(progress.all_files, "file") + ", " + as_bytes(progress.all_bytes) + ", in \"" +
+                     name + "\" after " + as_duration(seconds);
   if (progress.there_already > 0) text += "; " + with_commas(progress.there_already) + " already existed";
   if (progress.left_out > 0)
     text += "; " + with_commas(progress.left_out) + " links and devices were skipped";

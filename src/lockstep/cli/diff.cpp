@@ -2,6 +2,7 @@
 #include <optional>
 #include <set>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
@@ -68,7 +69,8 @@ std::string other_names_text(const nn::NamedTensors& a, const nn::NamedTensors& 
     if (count++ == 0) first = quote(a[i].first) + " and " + quote(b[i].first);
   }
   return "same weights; " + with_commas(static_cast<int64_t>(count)) + " of " +
-         with_commas(static_cast<int64_t>(a.size())) + " tensors have different names, such as " + first;
+         counted(std::ssize(a), "tensor") + (count == 1 ? " has" : " have") + " different names, such as " +
+         first;
 }
 
 std::string tensor_table(const std::vector<TensorDifference>& differences, int width) {
@@ -129,7 +131,7 @@ int run_diff(const Call& call, Console& console) {
   }
   console.print(steps + weights_names(a, b) + " differ in " +
                 with_commas(static_cast<int64_t>(differences.size())) + " of " +
-                with_commas(count_of_tensors(*a.weights, *b.weights)) + " tensors:\n" +
+                counted(count_of_tensors(*a.weights, *b.weights), "tensor") + ":\n" +
                 tensor_table(differences, width));
   return 1;
 }

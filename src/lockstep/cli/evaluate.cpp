@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "lockstep/base/class_figures.h"
+#include "lockstep/base/counted.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/shell_word.h"
@@ -25,7 +26,7 @@ constexpr size_t kMostConfusions = 20;
 
 std::string figure(double value) { return std::isnan(value) ? "-" : fixed(value, 4); }
 
-std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun) {
+std::string class_table(const std::vector<ClassFigures>& figures, const std::string& noun, int width) {
   std::vector<std::vector<std::string>> rows{{"class", noun, "right", "precision", "recall", "F1"}};
   const auto add = [&](const ClassFigures& row) {
     rows.push_back({name_cell(row.name), with_commas(row.samples), with_commas(row.right),
@@ -34,7 +35,7 @@ std::string class_table(const std::vector<ClassFigures>& figures, const std::str
   for (const ClassFigures& row : figures) add(row);
   add(mean_figures(figures));
   rows.back().front() = "(mean)";
-  return in_columns(rows, "lrrrrr");
+  return in_columns_within(width, rows, "lrrrrr");
 }
 
 std::string confusion_matrix(const train::Evaluation& evaluation, const std::vector<std::string>& classes) {
@@ -83,14 +84,14 @@ std::string evaluation_text(const train::Evaluation& evaluation, const train::Mo
                             const std::string& note, const Console& console) {
   const std::string noun = noun_of(model);
   const std::vector<std::string>& classes = model.classes;
-  std::string text = with_commas(evaluation.samples) + " " + noun + ", loss " + fixed(evaluation.loss, 4) +
+  std::string text = counted(evaluation.samples, sample_word(model)) + ", loss " + fixed(evaluation.loss, 4) +
                      ", accuracy " + fixed(evaluation.accuracy, 4);
   if (evaluation.top5_accuracy) text += ", top-5 accuracy " + fixed(*evaluation.top5_accuracy, 4);
   text += ", macro F1 " + figure(macro_f1(evaluation, classes));
   text = sentence(text, console.table_width());
   if (!note.empty()) text += sentence(note, console.table_width());
   text += "\n";
-  text += class_table(class_figures(evaluation.confusion, classes), noun);
+  text += class_table(class_figures(evaluation.confusion, classes), noun, console.table_width());
   const std::string matrix = confusion_matrix(evaluation, classes);
   if (fits(matrix, console.width())) return text + "\nconfusion matrix:\n" + matrix;
   return text + "\nmost frequent confusions (--json has all of them):\n" +
@@ -111,8 +112,8 @@ std::string mistakes_text(const std::vector<train::Prediction>& mistakes, const 
   const std::string all = shown == mistakes.size()  ? ""
                           : output.mistakes.empty() ? " (--mistakes FILE writes all of them)"
                                                     : " (all of them are in " + output.mistakes + ")";
-  return "\n" + with_commas(static_cast<int64_t>(mistakes.size())) + " misclassified " + noun_of(model) +
-         ", worst first" + all + ":\n" + in_columns(rows, "rllrl");
+  return "\n" + counted(std::ssize(mistakes), "misclassified " + sample_word(model)) + ", worst first" + all +
+         ":\n" + in_columns(rows, "rllrl");
 }
 
 Json number_or_null(double value) { return std::isnan(value) ? Json(nullptr) : Json(value); }

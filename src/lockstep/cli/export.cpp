@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
@@ -45,7 +46,7 @@ std::string write_onnx(const Call& call, Console& console, const std::filesystem
 std::string write_weights(const Call& call, Console& console, const std::filesystem::path& path) {
   const onnx::TrainedNetwork trained = open_exported(call, console, NeedsWeights::yes);
   nn::write_safetensors_atomic(path, trained.state);
-  return std::to_string(trained.state.size()) + " tensors";
+  return counted(std::ssize(trained.state), "tensor");
 }
 
 std::string write_graph(const Call& call, Console& console, const std::filesystem::path& path) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 
@@ -88,8 +89,8 @@ std::vector<HostShare> share_ranks(const std::vector<Host>& hosts, int64_t ranks
   const int64_t wanted = ranks > 0 ? ranks : slots_of(filled);
   if (wanted > slots_of(filled))
     throw Error(ErrorCode::invalid_option,
-                "the hosts have " + with_commas(slots_of(filled)) + " slots, and there are to be " +
-                    with_commas(wanted) + " ranks",
+                "the hosts have " + counted(slots_of(filled), "slot") + ", and there are to be " +
+                    counted(wanted, "rank"),
                 "start fewer ranks (-n), or give the hosts more slots");
   std::vector<HostShare> shares;
   int64_t first = 0;

@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <system_error>
 #include <tuple>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -56,16 +58,29 @@ int run_import(const Call& call, Console& console) {
     std::tie(options.height, options.width) = train::parse_size("image-size", settings.image_size);
   const onnx::Imported imported = onnx::import_onnx(read_file(file, kMostModelBytes), options);
   const onnx::TrainedNetwork& trained = imported.trained;
-  nn::write_safetensors_atomic(weights, trained.state);
-  write_file_atomic(graph, trained.network.spec().dump(2) + "\n");
-  if (!trained.classes.empty()) write_file_atomic(classes, join(trained.classes, "\n") + "\n");
-  for (const std::string& note : imported.notes) console.note("note: " + printable(note) + "\n");
   const auto table = nn::inspect_network(trained.network, trained.input);
   const std::string files = trained.classes.empty()
                                 ? graph.string() + " and " + weights.string()
                                 : graph.string() + ", " + weights.string() + " and " + classes.string();
-  console.print(files + ": " + nn::network_totals_text(table) +
-                "next: " + next_command(trained, graph, weights, classes) + "\n");
+  std::vector<std::filesystem::path> written;  // not by another import at the same time
+  try {
+    nn::write_safetensors_atomic(weights, trained.state);
+    written.push_back(weights);
+    write_file_atomic(graph, trained.network.spec().dump(2) + "\n");
+    written.push_back(graph);
+    if (!trained.classes.empty()) {
+      write_file_atomic(classes, join(trained.classes, "\n") + "\n");
+      written.push_back(classes);
+    }
+    for (const std::string& note : imported.notes) console.note("note: " + printable(note) + "\n");
+    console.print(files + ": " + nn::network_totals_text(table) +
+                  "next: " + next_command(trained, graph, weights, classes) + "\n");
+  } catch (...) {
+    // The next try would refuse what is there of this one.
+    std::error_code ignored;
+    for (const auto& path : written) std::filesystem::remove(path, ignored);
+    throw;
+  }
   return 0;
 }
 

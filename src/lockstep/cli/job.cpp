@@ -9,9 +9,9 @@
 #include <optional>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
@@ -23,6 +23,7 @@
 #include "lockstep/cluster/submitted_job.h"
 #include "lockstep/jobs/job_change.h"
 #include "lockstep/jobs/job_store.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/jobs/local_queue.h"
 
 namespace lockstep::cli {
@@ -215,12 +216,15 @@ int run_job_delete(const Call& call, Console& console) {
       ++refused;
       continue;
     }
-    const fs::path gone = paths.folder.parent_path() / (".gone-" + random_hex(8));
-    rename_path(paths.folder, gone);
-    change.reset();  // on NFS a file that is open leaves another one in the folder
-    std::error_code code;
-    fs::remove_all(gone, code);
-    if (code) throw errno_error(code.value(), "remove", gone.string());
+    try {
+      const fs::path gone = jobs::take_out(paths.folder);
+      change.reset();  // on NFS a file that is open leaves another one in the folder
+      jobs::remove_taken_out(gone);
+    } catch (const Error& error) {
+      note_refusal(error, console);
+      ++refused;
+      continue;
+    }
     console.print(job_text(jobs::shown_id(paths), "deleted"));
   }
   return refused > 0 ? 1 : 0;
@@ -253,7 +257,7 @@ int run_queue_run(const Call& call, Console& console) {
         {.workers = choice.workers, .memory = static_cast<int64_t>(choice.memory_gb * 1024 * 1024 * 1024)});
   wake_local_queue(root);
   const jobs::QueueLimits limits = queue.limits();
-  console.print("the queue of this machine has " + with_commas(limits.workers) + " workers and " +
+  console.print("the queue of this machine has " + counted(limits.workers, "worker") + " and " +
                 as_bytes(limits.memory) + "\n");
   return 0;
 }

@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <mutex>
+#include <stop_token>
 #include <unistd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
@@ -83,47 +85,68 @@ int64_t rank_of(std::string_view line, size_t& begin) {
   return *rank;
 }
 
-// Reads what is added to a diary.
+// Prints what is added to a diary. It may be larger than memory, and so may a line of it.
 class Diary {
  public:
-  Diary(fs::path file, int64_t rank) : file_(std::move(file)), rank_(rank) {}
+  Diary(fs::path file, int64_t rank, std::stop_token stop = {})
+      : file_(std::move(file)), rank_(rank), stop_(std::move(stop)) {}
 
-  /// What was added; `is_over`: also a last line without its end.
-  std::string read(bool is_over) {
+  /// What was added, until a stop is requested; `is_over`: also a last line without its end.
+  void print_new(Console& console, bool is_over) {
     std::error_code code;
-    if (!fs::exists(file_, code)) return "";
+    if (!fs::exists(file_, code)) return;
     constexpr size_t kPiece = 1 << 16;
     const OpenFile file(file_, O_RDONLY);
-    std::string text, piece(kPiece, '\0');
-    while (const size_t got = file.read_at(offset_, piece)) {
-      text.append(piece, 0, got);
+    std::string piece(kPiece, '\0');
+    while (!stop_.stop_requested()) {
+      const size_t got = file.read_at(offset_, piece);
+      if (got == 0) break;
       offset_ += static_cast<int64_t>(got);
+      const std::string_view text(piece.data(), got);
+      console.print(rank_ < 0 ? text : of_rank(text));
     }
-    if (rank_ < 0) return text;
-    rest_ += text;
-    return lines_of_rank(is_over);
+    if (!is_over || stop_.stop_requested()) return;
+    std::string rest = begin_.empty() ? "" : take_beginning();
+    if (is_shown_.value_or(false)) rest += "\n";
+    is_shown_.reset();
+    console.print(rest);
   }
 
  private:
-  std::string lines_of_rank(bool is_over) {
-    std::string lines;
-    size_t begin = 0;
-    while (true) {
-      const size_t end = rest_.find('\n', begin);
-      if (end == std::string::npos && (!is_over || begin == rest_.size())) break;
-      const std::string line = rest_.substr(begin, end == std::string::npos ? end : end - begin);
-      size_t text = 0;
-      if (rank_of(line, text) == rank_) lines += line.substr(text) + "\n";
-      begin = end == std::string::npos ? rest_.size() : end + 1;
+  std::string of_rank(std::string_view text) {
+    std::string shown;
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, std::min(text.find('\n'), text.size() - 1) + 1);
+      text.remove_prefix(line.size());
+      const bool is_complete = line.back() == '\n';
+      if (is_shown_) {
+        if (*is_shown_) shown += line;
+      } else {
+        begin_ += line;
+        if (is_complete || begin_.size() >= kMostBeforeText) shown += take_beginning();
+      }
+      if (is_complete) is_shown_.reset();
     }
-    rest_.erase(0, begin);
-    return lines;
+    return shown;
   }
+
+  // What is shown of the beginning of a line, which says whose it is.
+  std::string take_beginning() {
+    size_t text = 0;
+    is_shown_ = rank_of(begin_, text) == rank_;
+    std::string shown = *is_shown_ ? begin_.substr(text) : "";
+    begin_.clear();
+    return shown;
+  }
+
+  static constexpr size_t kMostBeforeText = 64;  // letters; a number of a rank has at most 19
 
   fs::path file_;
   int64_t rank_;
+  std::stop_token stop_;
   int64_t offset_ = 0;
-  std::string rest_;  // of a line whose end is not there yet
+  std::string begin_;             // of a line of which it is not known yet whether it is shown
+  std::optional<bool> is_shown_;  // the line of which a part was read
 };
 
 // Calls `look` until it returns false or a signal asks to end. False after a signal.
@@ -185,15 +208,16 @@ int follow_diary(const JobPaths& paths, int64_t rank, Console& console) {
   const bool is_over = look_until_over(signals, [&] {
     const JobView view = watch.now(paths);
     if (view.attempt != attempt) {
-      if (diary)
-        console.print(diary->read(/*is_over=*/true) + "--- attempt " + std::to_string(view.attempt) +
-                      " ---\n");
+      if (diary) {
+        diary->print_new(console, /*is_over=*/true);
+        console.print("--- attempt " + std::to_string(view.attempt) + " ---\n");
+      }
       attempt = view.attempt;
-      diary.emplace(paths.diary(attempt), rank);
+      diary.emplace(paths.diary(attempt), rank, signals.token());
     }
     const bool goes_on = !jobs::is_over(view);
-    if (diary) console.print(diary->read(!goes_on));
-    return goes_on;
+    if (diary) diary->print_new(console, !goes_on);
+    return goes_on || signals.token().stop_requested();
   });
   return is_over ? 0 : signals.signal();
 }
@@ -277,7 +301,7 @@ int run_job_diary(const Call& call, Console& console) {
     console.note("job " + jobs::shown_id(paths) + " has not begun\n");
     return 0;
   }
-  console.print(Diary(paths.diary(attempt), choice.rank).read(/*is_over=*/true));
+  Diary(paths.diary(attempt), choice.rank).print_new(console, /*is_over=*/true);
   return 0;
 }
 
@@ -303,8 +327,7 @@ int run_job_fetch(const Call& call, Console& console) {
     if (!checkpoints) without.emplace_back("checkpoints");
     files += copy_in(view.run_folder, to / kRunFolder, without);
   }
-  console.print(printable(with_commas(files) + (files == 1 ? " file in " : " files in ") + to.string()) +
-                "\n");
+  console.print(printable(counted(files, "file") + " in " + to.string()) + "\n");
   if (!jobs::is_over(view))
     console.note("job " + jobs::shown_id(paths) + " is " + state_word(view) + "; there may be more later\n");
   return 0;

@@ -9,6 +9,7 @@
 #include <c10/util/accumulate.h>
 #include <fcntl.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -142,8 +143,8 @@ std::string layer_csv(const LayerWork& work) {
   const int64_t row_size = c10::multiply_integers(outputs.shape());
   if (row_size * samples.count > kMostTextNumbers) {
     throw Error(ErrorCode::invalid_option,
-                "layer \"" + work.layer + "\" gives " + with_commas(row_size) + " numbers for each of " +
-                    with_commas(samples.count) + " " + "samples, too many for CSV",
+                "layer \"" + work.layer + "\" gives " + counted(row_size, "number") + " for each of " +
+                    counted(samples.count, "sample") + ", too many for CSV",
                 "--output FILE.safetensors");
   }
   if (work.group != nullptr && work.group->rank() > 0) return compute(work, outputs, {}), "";

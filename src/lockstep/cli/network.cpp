@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
@@ -139,8 +140,8 @@ std::string times_text(const nn::NetworkTable& table, const std::vector<nn::Laye
     rows.push_back({table.rows[i].name, fixed(forward * 1e3, 2) + " ms", fixed(backward * 1e3, 2) + " ms",
                     fixed(all > 0 ? 100 * (forward + backward) / all : 0, 1) + " %"});
   }
-  return "\nTime of a step of " + with_commas(samples) + (samples == 1 ? " sample" : " samples") +
-         " on one core: " + fixed(all * 1e3, 1) + " ms\n" + in_columns(rows, "lrrr");
+  return "\nTime of a step of " + counted(samples, "sample") + " on one core: " + fixed(all * 1e3, 1) +
+         " ms\n" + in_columns(rows, "lrrr");
 }
 
 void add_times(Json& json, const std::vector<nn::LayerTime>& times) {

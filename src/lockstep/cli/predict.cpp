@@ -1,3 +1,4 @@
+#include <cctype>
 #include <cerrno>
 #include <iterator>
 #include <numeric>
@@ -6,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/layer_file.h"
 #include "lockstep/cli/over_ranks.h"
@@ -80,9 +82,6 @@ void print_or_write(const std::string& text, const std::string& output, Console&
 void write_labels(const Call& call, train::Model model, const std::vector<data::Dataset>& inputs,
                   const train::Options& options, const PredictionOutput& output, Console& console,
                   comm::Communicator* group) {
-  if (output.format == PredictionFormat::safetensors)
-    throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives",
-                "name it: --layer NAME");
   std::vector<train::Prediction> predictions;
   for (const data::Dataset& input : inputs) {
     std::vector<train::Prediction> some =
@@ -98,17 +97,38 @@ void write_labels(const Call& call, train::Model model, const std::vector<data::
                  output.output, console);
 }
 
-void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
+bool is_layer_csv(const PredictionOutput& output) {
+  return output.format == PredictionFormat::csv ||
+         (output.format == PredictionFormat::auto_ && output.output.ends_with(".csv"));
+}
+
+// Before work that may take hours.
+void check_output(const PredictionOutput& output) {
+  if (output.layer.empty()) {
+    if (output.format == PredictionFormat::safetensors)
+      throw Error(ErrorCode::invalid_option, "--format safetensors is for what a layer gives",
+                  "name it: --layer NAME");
+    return;
+  }
   if (output.top > 0)
     throw Error(ErrorCode::invalid_option, "--top is for labels, not for what a layer gives",
                 "leave out one of them");
   if (output.format == PredictionFormat::json)
     throw Error(ErrorCode::invalid_option, "--layer is not written as JSON", "--format safetensors or csv");
-  const bool csv = output.format == PredictionFormat::csv ||
-                   (output.format == PredictionFormat::auto_ && output.output.ends_with(".csv"));
-  if (!csv && output.output.empty())
+  if (!is_layer_csv(output) && output.output.empty())
     throw Error(ErrorCode::invalid_option, "cannot write a safetensors file to standard output",
                 "add --output FILE, or --format csv");
+  const std::string ending = std::filesystem::path(output.output).extension().string();
+  const bool names_format = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0;
+  if (output.format == PredictionFormat::auto_ && names_format && ending != ".csv" &&
+      ending != ".safetensors")
+    throw Error(ErrorCode::invalid_option,
+                "--layer has no format for a file that ends in " + ending + ": " + quote(output.output),
+                "--output FILE.safetensors or FILE.csv, or --format safetensors or csv");
+}
+
+void write_layer(const LayerWork& asked, const PredictionOutput& output, Console& console) {
+  const bool csv = is_layer_csv(output);
   const int64_t samples =
       std::accumulate(asked.inputs.begin(), asked.inputs.end(), int64_t{0},
                       [](int64_t count, const data::Dataset& input) { return count + input.size(); });
@@ -135,6 +155,7 @@ int run_predict(const Call& call, Console& console) {
                   "leave out one of them");
     output.format = PredictionFormat::json;
   }
+  check_output(output);
   return over_ranks(call, console, [&](comm::Communicator* group) {
     train::Model model = open_model(call, console, group);
     if (output.layer.empty()) model = model_for_scores(call, std::move(model), options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/hash.h"
@@ -39,7 +40,7 @@ train::HeldOut samples_for(const Judging& judging, const view::Report& report, c
                                                             .classes = model.classes,
                                                             .test_part = true});
   const data::Dataset dataset = readable_samples(source, model, options, console);
-  train::HeldOut samples{dataset, with_commas(dataset.size()) + " " + noun_of(model) + " of " + judged_by};
+  train::HeldOut samples{dataset, counted(dataset.size(), sample_word(model)) + " of " + judged_by};
   const train::TrainedOn trained = train::trained_on(model, dataset);
   std::string words =
       train::trained_on_words(trained, dataset.size(), "these " + std::string(noun_of(model)));

@@ -62,7 +62,7 @@ std::string asked_text(const Request& request) {
     case RequestKind::checkpoint:
       return "asked to save a checkpoint";
     case RequestKind::report:
-      return "asked to log every " + with_commas(request.every) + " steps";
+      return "asked to log every " + (request.every == 1 ? "step" : with_commas(request.every) + " steps");
   }
   return "";
 }

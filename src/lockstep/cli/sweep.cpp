@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sched.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
@@ -41,6 +42,7 @@ AskedSweep sweep_of_file(const std::string& file) {
   try {
     const Json json = parse_json(read_file(file, kMostSpecBytes), KeyTwice::refused);
     AskedSweep asked{.spec = sweep::spec_from_json(json, quote(file))};
+    asked.spec.not_reproducible.clear();  // of another sweep, whose sweep.json it may be
     for (const FieldInfo& field : sweep_fields()) {
       if (json.contains(field.name) || json.contains(field.alias())) asked.given.push_back(field.name);
     }
@@ -93,6 +95,8 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   }
   const int64_t had = spec.options.workers;
   set_options(asked, changed, spec);
+  const bool asks_for_memory = std::find(changed.begin(), changed.end(), "memory") != changed.end();
+  if (!asks_for_memory && !may_have_memory(spec)) spec.options.memory.clear();  // it was on threads until now
   if (spec.options.workers != had && depends_on_workers(spec))
     throw Error(ErrorCode::invalid_option,
                 quote(paths.folder.string()) + " is another sweep: its --workers is " + std::to_string(had) +
@@ -101,14 +105,16 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   return spec;
 }
 
-// Others than those of a sweep that was killed before it had its sweep.json.
+// Others than those of a sweep that was killed before it had its sweep.json, or that begins at the same time.
 bool has_other_files(const sweep::SweepPaths& paths) {
   std::error_code none;
+  bool found = false;
   for (const auto& entry : fs::directory_iterator(paths.folder, none)) {
     const std::string name = entry.path().filename().string();
-    if (name != paths.lock().filename() && !name.starts_with(paths.spec().filename().string())) return true;
+    found = found || (name != paths.lock().filename() && name != paths.jobs_lock().filename() &&
+                      !name.starts_with(paths.spec().filename().string()));
   }
-  return false;
+  return found && !fs::exists(paths.spec(), none);
 }
 
 // Another sweep that begins at the same time takes another one.
@@ -179,15 +185,29 @@ sweep::Table known_trials(const sweep::SweepPaths& paths, const sweep::SweepSpec
 void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& console) {
   const auto points = points_of(spec.space);
   if (!points || *points >= count || spec.options.search == sweep::SearchKind::grid) return;
-  console.note("lockstep: the space has " + std::to_string(*points) + (*points == 1 ? " point" : " points") +
+  console.note("lockstep: the space has " + counted(*points, "point") +
                ", so trials repeat; --search grid tries each once\n");
 }
 
-void check_reproducible(const sweep::SweepSpec& spec, Console& console) {
-  const std::vector<std::string> reasons = reasons_for_another_table(spec);
-  if (!reasons.empty())
-    console.note("lockstep: another sweep may give another table, because of " + join(reasons, " and ") +
-                 "\n");
+// What was a reason stays one: trials may have ended with it.
+void mark_if_not_reproducible(sweep::SweepSpec& spec, Console& console) {
+  std::vector<std::string>& known = spec.not_reproducible;
+  for (const std::string& reason : reasons_for_another_table(spec)) {
+    if (std::find(known.begin(), known.end(), reason) == known.end()) known.push_back(reason);
+  }
+  if (!spec.not_reproducible.empty()) console.note("lockstep: " + not_reproducible_text(spec) + "\n");
+}
+
+void say_what_is_kept(const sweep::SweepSpec& spec, int64_t count, Console& console) {
+  const int64_t kept = spec.options.keep_weights;
+  if (!spec.trains() || kept == 0 || count <= kept) return;
+  console.note("lockstep: only the best " +
+               (kept == 1 ? "trial keeps its" : std::to_string(kept) + " trials keep their") +
+               " weights (--keep-weights)" +
+               (spec.options.stop_rule == sweep::StopRule::asha
+                    ? "; a trial that is paused at a rung keeps its checkpoint until the search ends it"
+                    : "") +
+               "\n");
 }
 
 }  // namespace
@@ -212,7 +232,7 @@ int run_sweep(const Call& call, Console& console) {
   if (is_named && !exists && has_other_files(paths))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
-  check_reproducible(spec, console);
+  mark_if_not_reproducible(spec, console);
   warn_of_repeats(spec, search.count(), console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
@@ -222,13 +242,15 @@ int run_sweep(const Call& call, Console& console) {
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
+  say_what_is_kept(spec, search.count(), console);
   if (!is_named) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
+  const auto start = exists ? sweep::SweepStart::begins_or_goes_on : sweep::SweepStart::begins;
   const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    sweep::prepare_shared_sweep(paths, spec);
+    const auto lock = sweep::prepare_shared_sweep(paths, spec, start);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
                   " shows the trials\n");
     return 0;
@@ -244,27 +266,19 @@ int run_sweep(const Call& call, Console& console) {
                             {.lockstep = program,
                              .cores = usable_cores(),
                              .memory = memory_of(spec),
-                             .moves_workers = !depends_on_workers(spec),
+                             .start = start,
+                             .moves_workers = may_move_workers(spec),
                              .stop = signals.token(),
                              .report = Report(spec, status)});
   }();
   const sweep::Table table = read_table(paths);
   console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
-  const bool waits = width < search.count();  // else places only lack trials at the end
-  if (waits && end.idle_seconds > 0.05 * end.seconds * static_cast<double>(end.side_by_side))
-    console.print(as_duration(end.seconds) + " with " + std::to_string(end.side_by_side) +
-                  " trials side by side; waiting for earlier results took " +
-                  fixed(100 * end.idle_seconds / (end.seconds * static_cast<double>(end.side_by_side)), 0) +
-                  " % of it (--lag, --free)\n");
+  console.print(waiting_text(end));
   if (end.moved > 0)
-    console.print(std::to_string(end.moved) + (end.moved == 1 ? " trial" : " trials") +
-                  " went on with workers of places that had nothing to do\n");
+    console.print(counted(end.moved, "trial") + " went on with workers of places that had nothing to do\n");
   if (end.peak_memory > 0)
     console.print(as_duration(end.seconds) +
                   "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
-  if (const int64_t kept = spec.options.keep_weights;
-      spec.trains() && kept > 0 && static_cast<int64_t>(table.rows.size()) > kept)
-    console.print("the best " + std::to_string(kept) + " trials keep their weights (--keep-weights)\n");
   if (!end.is_complete) {
     console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
                  "\n");

@@ -130,6 +130,40 @@ void check_command(const sweep::SweepSpec& spec, const Call& call, const AskedOp
                 "search the folds: --param fold=1.." + std::to_string(options.validation_folds));
 }
 
+// Whether a name is that of a time or a speed: one of its words is.
+bool is_of_clock(const std::string& metric) {
+  constexpr std::array kWords{"time",    "runtime",    "walltime", "seconds", "second",   "secs",
+                              "sec",     "ms",         "minutes",  "hours",   "duration", "elapsed",
+                              "latency", "throughput", "speed",    "fps"};
+  std::string word;
+  for (const char c : lower(metric) + " ") {
+    if ('a' <= c && c <= 'z') {
+      word += c;
+    } else {
+      if (std::find(kWords.begin(), kWords.end(), word) != kWords.end()) return true;
+      word.clear();
+    }
+  }
+  return false;
+}
+
+// Exchanges with which the table depends on the workers or on kills. bf16 and fp16 are none of them: a trial
+// is one rank, whose sum is rounded once, whatever the number of its workers.
+void add_exchanges(const sweep::SweepSpec& spec, const train::Options& options,
+                   std::vector<std::string>& reasons) {
+  const bool averages =
+      options.exchange == train::ExchangeKind::average || may_be(spec, "exchange", "average");
+  if (averages && options.shards == 0 && !is_searched(spec, "shards"))  // a replica for each worker
+    reasons.emplace_back("--exchange average without --shards");
+  if (options.exchange == train::ExchangeKind::powersgd || may_be(spec, "exchange", "powersgd"))
+    reasons.emplace_back("--exchange powersgd");  // a trial that goes on begins without the errors left out
+  if (options.scale_with_workers != train::ScaleWithWorkers::none || is_searched(spec, "scale-with-workers"))
+    reasons.emplace_back("--scale-with-workers");
+  if (options.sample_order == data::SampleOrder::distributed_sampler ||
+      may_be(spec, "sample-order", "distributed-sampler"))
+    reasons.emplace_back("--sample-order distributed-sampler");
+}
+
 bool has_place(const sweep::SweepSpec& spec, const Parameter& parameter) {
   return std::any_of(spec.command.begin(), spec.command.end(), [&](const std::string& word) {
     return word.find("{" + parameter.name + "}") != std::string::npos;
@@ -175,6 +209,18 @@ void check_placeholders(const sweep::SweepSpec& spec) {
   }
 }
 
+void check_memory(const sweep::SweepSpec& spec) {
+  if (spec.options.memory.empty()) return;
+  (void)memory_of(spec);
+  if (may_have_memory(spec)) return;
+  throw Error(
+      ErrorCode::invalid_option, "--memory is only for trials on threads of one process",
+      spec.options.profile.empty()
+          ? "leave it out; --trials says how many trials are trained at once"
+          : "leave it out; the profile says how much memory a job may use, and --trials how many there "
+            "are");
+}
+
 }  // namespace
 
 Call call_of_train(const sweep::SweepSpec& spec) {
@@ -210,10 +256,18 @@ bool depends_on_workers(const sweep::SweepSpec& spec) {
          options.sample_order != data::SampleOrder::lockstep;
 }
 
+bool may_move_workers(const sweep::SweepSpec& spec) {
+  const std::vector<std::string> reasons = reasons_for_another_table(spec);
+  return !depends_on_workers(spec) && std::ranges::find(reasons, "--exchange powersgd") == reasons.end();
+}
+
 std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec) {
   std::vector<std::string> reasons;
   if (spec.options.free) reasons.emplace_back("--free");
-  if (!spec.trains()) return reasons;
+  if (!spec.trains()) {
+    if (is_of_clock(spec.metric())) reasons.push_back("--metric " + spec.metric());
+    return reasons;
+  }
   AskedOptions asked;
   try {
     asked = asked_options(call_of_train(spec));
@@ -222,6 +276,7 @@ std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec)
   if (asked.options.max_time > 0 || is_searched(spec, "max-time")) reasons.emplace_back("--max-time");
   if (asked.options.precision == train::Precision::auto_ || may_be(spec, "precision", "auto"))
     reasons.emplace_back("--precision auto");
+  add_exchanges(spec, asked.options, reasons);
   return reasons;
 }
 
@@ -237,6 +292,10 @@ std::optional<int64_t> points_of(const sweep::Space& space) {
   return static_cast<int64_t>(points);
 }
 
+bool may_have_memory(const sweep::SweepSpec& spec) {
+  return spec.options.profile.empty() && spec.on_threads();
+}
+
 int64_t memory_of(const sweep::SweepSpec& spec) {
   if (spec.options.memory.empty()) return 0;
   const auto bytes = parse_bytes(spec.options.memory);
@@ -250,7 +309,7 @@ void check_sweep(const sweep::SweepSpec& spec) {
   if (spec.command.empty())
     throw Error(ErrorCode::invalid_option, "the sweep has no command",
                 "write it after --, as in lockstep sweep --learning-rate 0.001..0.1:log -- train FOLDER");
-  (void)memory_of(spec);
+  check_memory(spec);
   std::error_code none;
   if (!spec.working_folder.empty() && !std::filesystem::is_directory(spec.working_folder, none))
     throw Error(ErrorCode::not_found,
@@ -296,6 +355,7 @@ void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string
                   "the sweep sets --" + name + " for each trial");
   }
   const Call call = call_of_train(spec);
+  check_places(call);
   const AskedOptions asked = asked_options(call);
   check_command(spec, call, asked);
   check_metric(spec, asked);

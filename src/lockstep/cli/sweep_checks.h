@@ -21,12 +21,19 @@ std::string path_of_trial(const sweep::SweepSpec& spec, const std::string& path)
 /// grows with the workers, the order of PyTorch's sampler.
 bool depends_on_workers(const sweep::SweepSpec& spec);
 
-/// What makes the table depend on the clock or the machine, as options: --free, --max-time, --precision auto.
+/// Whether a trial may stop at any checkpoint and go on with other workers, with the same weights in the end.
+bool may_move_workers(const sweep::SweepSpec& spec);
+
+/// What makes the table depend on the clock, the machine or the workers, as options: --free, --max-time,
+/// --precision auto, an exchange, a metric that is a time or a speed.
 std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec);
 
 /// How many different points a space of choices and whole numbers has at most; nothing if that is more than
 /// any sweep has trials, or if a range has real numbers.
 std::optional<int64_t> points_of(const sweep::Space& space);
+
+/// Whether all trials are threads of one process, which has a budget.
+bool may_have_memory(const sweep::SweepSpec& spec);
 
 /// Bytes that trials on threads may use; 0 if none are given. Throws invalid_option.
 int64_t memory_of(const sweep::SweepSpec& spec);

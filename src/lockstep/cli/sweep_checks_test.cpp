@@ -114,6 +114,44 @@ TEST(SweepChecks, KnowWhatDependsOnWorkers) {
   EXPECT_TRUE(depends({"train", "data", "--sample-order", "distributed-sampler"}, "learning-rate"));
 }
 
+// Not bf16 and fp16: a trial is one rank, so they round the same sum for any number of workers.
+TEST(SweepChecks, MarkWhatDependsOnWorkersOrTheClock) {
+  const auto reasons = [](std::vector<std::string> command, const std::string& metric = "",
+                          const std::string& exchanges = "") {
+    sweep::SweepSpec spec{.command = std::move(command)};
+    spec.space.add("learning-rate", "0.1,0.2");
+    if (!exchanges.empty()) spec.space.add("exchange", exchanges);
+    spec.options.metric = metric;
+    return reasons_for_another_table(spec);
+  };
+  const auto of_exchange = [&](std::string exchange) {
+    return reasons({"train", "data", "--exchange", std::move(exchange)});
+  };
+  for (const char* same : {"tree", "bf16", "fp16"}) EXPECT_THAT(of_exchange(same), ElementsAre()) << same;
+  EXPECT_THAT(of_exchange("average"), ElementsAre("--exchange average without --shards"));
+  EXPECT_THAT(reasons({"train", "data", "--exchange=average", "--shards=4"}), ElementsAre());
+  EXPECT_THAT(of_exchange("powersgd"), ElementsAre("--exchange powersgd"));
+  EXPECT_THAT(reasons({"train", "data"}, "", "tree,bf16"), ElementsAre());
+  EXPECT_THAT(reasons({"train", "data"}, "", "tree,powersgd"), ElementsAre("--exchange powersgd"));
+  EXPECT_THAT(reasons({"train", "data", "--scale-with-workers", "batch"}),
+              ElementsAre("--scale-with-workers"));
+  EXPECT_THAT(reasons({"train", "data", "--sample-order", "distributed-sampler"}),
+              ElementsAre("--sample-order distributed-sampler"));
+  for (const char* metric : {"seconds", "wall_time", "Latency-ms", "images_per_second", "throughput"})
+    EXPECT_THAT(reasons({"./simulate"}, metric), ElementsAre("--metric " + std::string(metric)));
+  for (const char* metric : {"", "loss", "sentiment", "msle", "timestep_error"})
+    EXPECT_THAT(reasons({"./simulate"}, metric), ElementsAre()) << metric;
+
+  sweep::SweepSpec spec{.command = {"train", "data", "--exchange", "powersgd"}};
+  spec.space.add("learning-rate", "0.1,0.2");
+  EXPECT_FALSE(may_move_workers(spec));
+  spec.command = {"train", "data", "--exchange", "bf16"};
+  EXPECT_TRUE(may_move_workers(spec));
+  spec.not_reproducible = {"--free", "--max-time"};
+  EXPECT_EQ(not_reproducible_text(spec),
+            "another sweep may give another table, because of --free and --max-time");
+}
+
 TEST(SweepChecks, RefuseARungBeforeTheFirstValidation) {
   constexpr auto kAsha = sweep::StopRule::asha;
   EXPECT_EQ(refusal_of({.stop_rule = kAsha}), "");
@@ -144,6 +182,24 @@ TEST(SweepChecks, RefuseWhatHasNoEffect) {
       "");
 }
 
+TEST(SweepChecks, RefuseMemoryWhereTrialsAreNoThreads) {
+  const auto refusal = [](std::vector<std::string> command, const sweep::SweepOptions& options) {
+    sweep::SweepSpec spec{.options = options, .command = std::move(command)};
+    spec.options.memory = "4G";
+    try {
+      check_sweep(spec);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({"train", "data"}, {}), "");
+  const auto refused = HasSubstr("--memory is only for trials on threads of one process");
+  EXPECT_THAT(refusal({"train", "data"}, {.trials_as = sweep::TrialsAs::processes}), refused);
+  EXPECT_THAT(refusal({"train", "data"}, {.profile = "local"}), refused);
+  EXPECT_THAT(refusal({"./simulate"}, {}), refused);
+}
+
 TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   const auto refusal = [](std::vector<std::string> words) {
     return refusal_of({.command = std::move(words)});
@@ -151,6 +207,9 @@ TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   EXPECT_EQ(refusal({"train", "data", "--max-epochs", "1", "--momentum=0.5"}), "");
   EXPECT_THAT(refusal({"train", "data", "--max-epoch", "1"}), HasSubstr("did you mean --max-epochs?"));
   EXPECT_THAT(refusal({"train", "data", "--max-epochs", "many"}), HasSubstr("max-epochs"));
+  EXPECT_THAT(refusal({"train", "data", "--weights", ""}), HasSubstr("option --weights is empty"));
+  EXPECT_EQ(call_of_train({.command = {"train", "data", "--weights", ""}}).text_of("weights"), "")
+      << "as sweeps of earlier versions may have it";
   EXPECT_THAT(refusal({"train"}), HasSubstr("lockstep train needs a FOLDER"));
   EXPECT_THAT(refusal({"train", "--", "data"}), HasSubstr("cannot have -- after train"));
   EXPECT_EQ(refusal({"./simulate", "--", "data"}), "");
@@ -203,6 +262,11 @@ TEST(SweepInputs, RefuseWhatIsNotThere) {
     return "";
   };
   const std::string here = testing::TempDir();
+  for (const char* program : {"sh", "/bin/sh", "./{name}"}) EXPECT_EQ(refusal({.command = {program}}), "");
+  EXPECT_THAT(refusal({.command = {"./nothere"}}), HasSubstr("there is no program \"./nothere\""));
+  EXPECT_THAT(refusal({.command = {"no-program-has-this-name"}}), HasSubstr("searched for in PATH"));
+  EXPECT_THAT(refusal({.command = {here}}), HasSubstr("is no program that can be run"));
+  EXPECT_EQ(refusal({.command = {"./sh"}, .working_folder = "/bin"}), "");
   EXPECT_EQ(refusal({.command = {"train", here}}), "");
   EXPECT_EQ(refusal({.command = {"train", "s3://bucket/photos"}}), "");
   EXPECT_EQ(refusal({.command = {"echo", "photoss"}}), "");

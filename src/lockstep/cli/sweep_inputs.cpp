@@ -1,12 +1,15 @@
 #include "lockstep/cli/sweep_inputs.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/data_places.h"
 #include "lockstep/cli/sweep_checks.h"
+#include "lockstep/cluster/command.h"
 #include "lockstep/io/address.h"
 #include "lockstep/launch/process.h"
 
@@ -67,10 +70,29 @@ void check_networks(const sweep::SweepSpec& spec, const std::string& in_command,
   }
 }
 
+// A program whose name has a parameter in it is left to the trials.
+void check_program(const sweep::SweepSpec& spec) {
+  const std::string& program = spec.command.front();
+  if (program.find('{') != std::string::npos) return;
+  const std::string path = path_of_trial(spec, program);
+  std::error_code none;
+  const bool is_path = program.find('/') != std::string::npos;
+  if (is_path ? std::filesystem::is_regular_file(path, none) && ::access(path.c_str(), X_OK) == 0
+              : cluster::has_program(program, spec.working_folder))
+    return;
+  if (is_path && std::filesystem::exists(path, none))
+    throw Error(ErrorCode::invalid_option, quote(path) + " is no program that can be run",
+                "chmod +x makes a script one; a script of Python may also be named after python3");
+  throw Error(ErrorCode::not_found, "there is no program " + quote(is_path ? path : program),
+              is_path
+                  ? "check its path, which begins in the working folder of the sweep"
+                  : "check its name, which is searched for in PATH; write ./ before a program that is here");
+}
+
 }  // namespace
 
 void check_inputs(const sweep::SweepSpec& spec, const std::string& program) {
-  if (!spec.trains()) return;
+  if (!spec.trains()) return check_program(spec);
   const Call call = call_of_train(spec);
   if (call.help) return;
   const train::Options options = asked_options(call).options;

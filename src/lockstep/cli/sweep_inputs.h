@@ -7,6 +7,7 @@
 
 namespace lockstep::cli {
 
+/// Throws not_found for another program that is not there, and invalid_option for one that cannot be run.
 /// Throws what train would for data and networks that are not there: the ones that all trials share, and each
 /// that is searched. Addresses, such as s3://bucket/photos, are left to the trials. `program` is lockstep,
 /// which is asked for its networks if some are named.

@@ -11,6 +11,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/sweep_checks.h"
+#include "lockstep/cli/sweep_status.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cluster/submitted_job.h"
@@ -159,15 +160,15 @@ int run_sweep_runner(const Call& call, Console& console) {
       paths, spec,
       {.lockstep = program,
        .cores = spec.options.workers,
-       .memory = parse_bytes(spec.options.memory).value_or(0),
        .shared = true,
-       .moves_workers = !depends_on_workers(spec),
+       .moves_workers = may_move_workers(spec),
        .stop = signals.token(),
        .report = [&](const sweep::Trial& trial, const std::string& note) {
          console.print("trial " + std::to_string(trial.number) + "  " +
                        (note.empty() ? enum_names(trial.state)[static_cast<size_t>(trial.state)] : note) +
                        "\n");
        }});
+  console.print(waiting_text(end));
   console.print(end.is_complete ? "the sweep is complete\n" : "stopped\n");
   return signals.signal() == 0 ? 0 : launch::kSignalStatus + signals.signal();
 }

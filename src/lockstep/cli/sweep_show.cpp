@@ -165,6 +165,9 @@ int run_sweep_best(const Call& call, Console& console) {
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
                sweep::result_text(*best->value) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
+  if (best->state != sweep::TrialState::ended && best->step < best->total_steps)
+    console.note("it ended after step " + with_commas(best->step) + " of " + with_commas(best->total_steps) +
+                 "; the command trains all " + with_commas(best->total_steps) + "\n");
   const std::string& folder = table.spec.working_folder;
   std::error_code none;
   if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
@@ -201,7 +204,7 @@ int run_sweep_importance(const Call& call, Console& console) {
   std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence"}};
   for (const sweep::Importance& one : importances)
     cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4)});
-  console.print(in_columns(std::move(cells), "lrr"));
+  console.print(in_columns_within(console.table_width(), std::move(cells), "lrr"));
   return 0;
 }
 
@@ -215,6 +218,7 @@ int run_sweep_stop(const Call& call, Console& console) {
     return 0;
   }
   const int64_t trial = trial_of(call.words[1]);
+  sweep::check_is_trial(paths, trial);
   if (!table.can_end(trial))
     throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",
                 "lockstep sweep show " + shell_word(call.words.front()) +

@@ -5,6 +5,7 @@
 #include <condition_variable>
 
 #include "lockstep/base/columns_of_text.h"
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/sweep_table.h"
@@ -78,6 +79,15 @@ std::string SweepStanding::text(double seconds) const {
   if (const auto left = seconds_left(seconds, planned_ - ended))
     text += ", about " + as_duration(*left) + " left";
   return text;
+}
+
+std::string waiting_text(const sweep::SweepEnd& end) {
+  if (end.idle_seconds <= 0) return "";
+  const double percent =
+      100 * end.idle_seconds / (end.seconds * static_cast<double>(std::max<int64_t>(1, end.side_by_side)));
+  return as_duration(end.seconds) + " with " + counted(end.side_by_side, "trial") +
+         " side by side; waiting for earlier results took " +
+         (percent < 1 ? "less than 1" : fixed(percent, 0)) + " % of it (--lag, --free)\n";
 }
 
 SweepStatus::SweepStatus(const sweep::Table& table, Console& console)

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/cli/console.h"
+#include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::cli {
@@ -48,6 +49,9 @@ class SweepStanding {
   int64_t ended_here_ = 0;      // trials that have ended since the program began
   double seconds_to_last_ = 0;  // from its beginning until the last one of them ended
 };
+
+/// A line that says how much time went into waiting for the results of earlier trials; empty if none did.
+std::string waiting_text(const sweep::SweepEnd& end);
 
 /// Draws the line on a terminal, again each second, and takes it away at the end. Elsewhere it draws nothing.
 /// Any thread.

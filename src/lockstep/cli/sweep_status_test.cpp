@@ -1,6 +1,6 @@
 #include "lockstep/cli/sweep_status.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace lockstep::cli {
 namespace {
@@ -45,6 +45,14 @@ TEST(SweepStatus, NamesTheBestTrialOfTheTable) {
   EXPECT_EQ(standing.text(100), "3 of 4 trials, 0 running, best 5.0000 (trial 1)");
   standing.take({.number = 1, .state = TrialState::running}, 11);
   EXPECT_EQ(standing.text(100), "2 of 4 trials, 1 running, best 5.0000 (trial 2)");
+}
+
+TEST(SweepStatus, SaysWhatWaitingCost) {
+  EXPECT_EQ(waiting_text({.seconds = 30, .side_by_side = 2}), "");
+  EXPECT_EQ(waiting_text({.seconds = 90, .idle_seconds = 45, .side_by_side = 2}),
+            "1:30 with 2 trials side by side; waiting for earlier results took 25 % of it (--lag, --free)\n");
+  EXPECT_THAT(waiting_text({.seconds = 30, .idle_seconds = 0.1, .side_by_side = 2}),
+              testing::HasSubstr(" took less than 1 % of it"));
 }
 
 }  // namespace

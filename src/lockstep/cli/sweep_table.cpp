@@ -28,8 +28,7 @@ std::string steps_text(const Row& row) {
   return with_commas(row.step) + (row.total_steps > 0 ? "/" + with_commas(row.total_steps) : "");
 }
 
-double number_of(const sweep::Table& table, const Row& row, const std::string& column) {
-  if (column == "result") return row.value ? (table.spec.maximizes() ? -*row.value : *row.value) : HUGE_VAL;
+double number_of(const Row& row, const std::string& column) {
   if (column == "steps") return -static_cast<double>(row.step);
   if (column == "time") return -row.seconds;
   if (column == "trial") return static_cast<double>(row.trial);
@@ -62,18 +61,20 @@ std::vector<const Row*> chosen_rows(const sweep::Table& table, const SweepRows& 
   for (const Row& row : table.rows) {
     if (filter.fits(row)) rows.push_back(&row);
   }
-  const bool by_text = choice.sort == "state" || choice.sort == "note";
-  const bool by_parameter = !by_text && number_of(table, Row{.trial = 1}, choice.sort) == 0 &&
-                            choice.sort != "steps" && choice.sort != "time";
+  const bool maximize = table.spec.maximizes();
+  const bool by_number = choice.sort == "trial" || choice.sort == "steps" || choice.sort == "time";
   std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) {
+    if (choice.sort == "result") return rank_of(*a, maximize) < rank_of(*b, maximize);
     if (choice.sort == "state") return a->state < b->state;
     if (choice.sort == "note") return a->note > b->note;
-    if (!by_parameter) return number_of(table, *a, choice.sort) < number_of(table, *b, choice.sort);
+    if (by_number) return number_of(*a, choice.sort) < number_of(*b, choice.sort);
     return sort_key(text_of(*a, choice.sort)) < sort_key(text_of(*b, choice.sort));
   });
   if (is_reversed) std::reverse(rows.begin(), rows.end());
   if (choice.sort == "result")  // a trial without one is neither the best nor the worst
-    std::stable_partition(rows.begin(), rows.end(), [](const Row* row) { return row->value.has_value(); });
+    std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) {
+      return rank_of(*a, maximize).first < rank_of(*b, maximize).first;
+    });
   if (choice.limit > 0 && rows.size() > static_cast<size_t>(choice.limit))
     rows.resize(static_cast<size_t>(choice.limit));
   return rows;
@@ -156,8 +157,10 @@ std::string sweep_rows_text(const sweep::Table& table, const std::vector<const R
 
 std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width, int64_t planned) {
   Cells cells = cells_of(table, chosen_rows(table, choice));
+  const std::string mark = not_reproducible_text(table.spec);
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
-         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n";
+         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n" +
+         mark + (mark.empty() ? "" : "\n");
 }
 
 std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width) {

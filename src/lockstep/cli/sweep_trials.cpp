@@ -1,5 +1,4 @@
 // The process in which a sweep trains trials on threads.
-#include <condition_variable>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
 #include "lockstep/cli/failure.h"
+#include "lockstep/cli/memory_gate.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cli/verbs.h"
@@ -27,44 +27,17 @@ namespace {
 
 constexpr double kShareOfFree = 0.8;  // of the memory that is free at the start, where no budget is given
 
-// Lets a trial begin when what it needs is free, or no other one runs.
-class MemoryGate {
- public:
-  explicit MemoryGate(int64_t budget) : budget_(static_cast<double>(budget)) {}
-
-  // Returns false if it was stopped meanwhile.
-  bool enter(double need, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait(lock, stop, [&] { return inside_ == 0 || used_ + need <= budget_; })) return false;
-    used_ += need;
-    ++inside_;
-    return true;
-  }
-  void leave(double need) {
-    const std::lock_guard lock(mutex_);
-    used_ = --inside_ == 0 ? 0 : used_ - need;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  double budget_;
-  double used_ = 0;
-  int64_t inside_ = 0;
-};
-
 // What trainings with such options need. Learning rates and the like do not matter, so most trials of a sweep
 // need what one of them was measured to need.
 class MemoryNeeds {
  public:
-  double of(const train::TrainingRequest& request, const train::Options& options) {
+  train::RunMemory of(const train::TrainingRequest& request, const train::Options& options) {
     Json key = to_json(options);
     for (const char* name : {"output", "resume", "seed", "pause-after-step", "workers"}) key.erase(name);
     for (auto one = key.begin(); one != key.end();)
       one = one->is_number_float() ? key.erase(one) : std::next(one);
     const std::lock_guard lock(mutex_);  // held while it measures: others need the same number
-    const auto [entry, is_new] = needs_.try_emplace(key.dump(), 0.0);
+    const auto [entry, is_new] = needs_.try_emplace(key.dump());
     if (!is_new) return entry->second;
     try {
       return entry->second = train::memory_of_run(request, options);
@@ -76,7 +49,7 @@ class MemoryNeeds {
 
  private:
   std::mutex mutex_;
-  std::map<std::string, double> needs_;
+  std::map<std::string, train::RunMemory> needs_;
 };
 
 const Verb& train_verb() {
@@ -88,7 +61,7 @@ const Verb& train_verb() {
 
 class TrialThreads {
  public:
-  TrialThreads(int socket, int64_t memory) : socket_(socket), gate_(memory) {}
+  TrialThreads(int socket, int64_t memory) : socket_(socket), memory_(memory) {}
 
   void take(const sweep::TrialOrder& order) {
     join_ended();
@@ -135,14 +108,28 @@ class TrialThreads {
     request.words.insert(request.words.begin(), "lockstep");
     request.stop = stop;
     request.images = images_;
-    const double need = needs_.of(request, options);
-    if (!gate_.enter(need, stop)) throw Error(ErrorCode::cancelled, "stopped before it began");
+    const train::RunMemory memory = needs_.of(request, options);
+    const MemoryNeed need{.own = memory.own, .images = memory.gpu < 0 ? memory.images : 0};
+    MemoryGate& gate = gate_for(memory);
+    if (!gate.enter(need, stop)) throw Error(ErrorCode::cancelled, "stopped before it began");
     struct Leave {
       MemoryGate& gate;
-      double need;
+      const MemoryNeed& need;
       ~Leave() { gate.leave(need); }
-    } const leave{gate_, need};
+    } const leave{gate, need};
     return train::fit(request, options).reason;
+  }
+
+  // Of the GPU on which it trains, or of the machine.
+  MemoryGate& gate_for(const train::RunMemory& run) {
+    const bool on_gpu = run.gpu >= 0;
+    const double free = on_gpu ? run.gpu_budget : free_at_start_;
+    const auto images = [share = on_gpu ? nullptr : images_] {
+      return share == nullptr ? 0.0 : static_cast<double>(share->kept_bytes());
+    };
+    const std::lock_guard lock(gates_mutex_);
+    return gates_.try_emplace(run.gpu, memory_ > 0 ? static_cast<double>(memory_) : free, images)
+        .first->second;
   }
 
   void join_ended() {
@@ -155,19 +142,16 @@ class TrialThreads {
   }
 
   int socket_;
-  MemoryGate gate_;
+  int64_t memory_;  // of each gate; 0: most of what is free
+  double free_at_start_ = kShareOfFree * static_cast<double>(device::inspect().free_memory_bytes);
   MemoryNeeds needs_;
+  std::mutex gates_mutex_;
+  std::map<int64_t, MemoryGate> gates_;  // by the number of the GPU; -1: of the machine
   std::shared_ptr<data::ImageShare> images_ = std::make_shared<data::ImageShare>();
   std::mutex mutex_;  // protects the socket's writing end and ended_
   std::vector<int64_t> ended_;
   std::map<int64_t, std::jthread> threads_;
 };
-
-int64_t budget_of(int64_t memory) {
-  return memory > 0
-             ? memory
-             : static_cast<int64_t>(kShareOfFree * static_cast<double>(device::inspect().free_memory_bytes));
-}
 
 }  // namespace
 
@@ -175,7 +159,7 @@ int run_sweep_trials(const Call& call, Console&) {
   launch::StopSignals signals("", launch::AtSecond::go_on);
   constexpr int kSocket = launch::kPassedDescriptor;
   constexpr int kMilliseconds = 200;
-  TrialThreads threads(kSocket, budget_of(settings_of<SweepTrialsChoice>(call).memory));
+  TrialThreads threads(kSocket, settings_of<SweepTrialsChoice>(call).memory);
   std::string unread;
   std::array<char, 65536> piece;
   while (!signals.token().stop_requested()) {

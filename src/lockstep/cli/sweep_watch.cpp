@@ -12,6 +12,7 @@
 #include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/help.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/table_reader.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int kMilliseconds = 1000;  // between two looks at the sweep's files
 constexpr int kHeadLines = 1;
-constexpr int kFootLines = 3;
+constexpr int kFootLines = 3;  // and those of a mark
 constexpr const char* kKeys = "q quit  ↑↓ trial  s stop  r restart  n note  o O sort  / filter  S stop sweep";
 
 // Keys arrive at once and are not shown. The terminal is as before when this ends.
@@ -272,6 +273,15 @@ class Watch {
   bool quits_ = false;
 };
 
+// That another sweep may give another table; none if it does not.
+std::vector<std::string> mark_lines(const sweep::Table& table, int width) {
+  const std::string mark = not_reproducible_text(table.spec);
+  if (mark.empty()) return {};
+  std::vector<std::string> lines = split(wrap(mark, width, 0), '\n');
+  for (std::string& line : lines) line = cut(line, width);
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view, int width, int height) {
@@ -282,7 +292,8 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   if (!rows.empty() && has(view.trial) == rows.end()) view.trial = rows.front()->trial;
   std::vector<std::string> all = split(sweep_rows_text(table, rows), '\n');
   if (!all.empty() && all.back().empty()) all.pop_back();
-  const int64_t shown = std::max(1, height - kHeadLines - kFootLines);
+  const std::vector<std::string> foot = mark_lines(table, width);
+  const int64_t shown = std::max<int64_t>(1, height - kHeadLines - kFootLines - std::ssize(foot));
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t mark = rows.empty() ? 0 : has(view.trial) - rows.begin();
   view.first = std::clamp(view.first, std::max<int64_t>(0, mark - shown + 1), mark);
@@ -300,6 +311,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
                                                  " of " + std::to_string(count)
                                            : "");
   lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order, width));
+  lines.insert(lines.end(), foot.begin(), foot.end());
   if (!view.prompt.empty()) {
     lines.push_back(prompt_line(view, width));
   } else {

@@ -93,6 +93,49 @@ TEST(SweepTable, ShowsTrialsWithoutAResultLastInEitherOrder) {
   EXPECT_EQ(shown("-best_accuracy"), shown("-result"));
 }
 
+// The best trial is the first one, also if one that ended early, or is trained still, was better by then.
+TEST(SweepTable, HasItsBestTrialFirst) {
+  sweep::Table table = table_of(6);
+  table.rows[0].state = sweep::TrialState::early;
+  table.rows[0].value = 0.9;
+  table.rows[1].state = sweep::TrialState::running;
+  table.rows[1].value = 0.95;
+  table.rows[2].value = table.rows[4].value = 0.5;
+  table.rows[5].value.reset();
+  table.rows[5].state = sweep::TrialState::failed;
+  const auto shown = [&](const std::string& sort) {
+    std::vector<int64_t> trials;
+    for (const sweep::Row* row : chosen_rows(table, {.sort = sort})) trials.push_back(row->trial);
+    return trials;
+  };
+  EXPECT_EQ(table.best()->trial, 2);
+  EXPECT_THAT(shown("result"), testing::ElementsAre(2, 4, 3, 0, 1, 5));
+  EXPECT_THAT(shown("-result"), testing::ElementsAre(0, 3, 4, 2, 1, 5));
+  table.spec.options.goal = sweep::Goal::minimize;
+  EXPECT_EQ(table.best()->trial, 3);
+  EXPECT_THAT(shown("result"), testing::ElementsAre(3, 2, 4, 0, 1, 5));
+}
+
+TEST(SweepTable, SaysWhatMayGiveAnotherOne) {
+  sweep::Table table = table_of(3);
+  const std::string text = sweep_table_text(table, {}, 0, 3);
+  table.spec.not_reproducible = {"--max-time"};
+  const std::string mark = "another sweep may give another table, because of --max-time";
+  EXPECT_EQ(sweep_table_text(table, {}, 0, 3), text + mark + "\n");
+  SweepView view;
+  std::vector<std::string> lines = sweep_screen(table, view, 80, 24);
+  EXPECT_EQ(lines[lines.size() - 3], mark);
+  EXPECT_THAT(lines[lines.size() - 4], StartsWith("3 of 20 trials"));
+  table = table_of(40);
+  table.spec.not_reproducible = {"--exchange average without --shards", "--scale-with-workers",
+                                 "--metric \033[2Jseconds"};
+  lines = sweep_screen(table, view, 80, 24);
+  EXPECT_EQ(lines.size(), 24u);
+  EXPECT_EQ(lines[lines.size() - 4],
+            "another sweep may give another table, because of --exchange average without");
+  EXPECT_EQ(lines[lines.size() - 3], "--shards and --scale-with-workers and --metric ?[2Jseconds");
+}
+
 // The trials that a filter shows, or its error.
 std::string filtered(const sweep::Table& table, const std::string& filter) {
   try {

@@ -1,5 +1,6 @@
 #include <csignal>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/bounded_ending.h"
@@ -40,7 +41,7 @@ int after_stop(const train::Result& result, const Call& call, int signal, Consol
 
 std::string already_finished(const train::Result& result) {
   std::string text =
-      "the run in \"" + result.output.string() + "\" is finished: " + with_commas(result.steps) + " steps";
+      "the run in \"" + result.output.string() + "\" is finished: " + counted(result.steps, "step");
   if (result.accuracy >= 0) text += ", accuracy " + fixed(result.accuracy, 4);
   return text + "\nweights: " + result.weights.string() + "\n";
 }
@@ -148,7 +149,7 @@ int load_data(comm::JoinedProcess& joined, Console& console) {
   const int64_t count = train::load_for_rank(end, [&](const std::string& why) {
     console.note("lockstep: cannot load data: " + printable(why) + "\n");
   });
-  console.print("decoded " + with_commas(count) + " images for rank " + std::to_string(joined.rank) + "\n");
+  console.print("decoded " + counted(count, "image") + " for rank " + std::to_string(joined.rank) + "\n");
   return 0;
 }
 

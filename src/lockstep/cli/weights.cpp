@@ -48,7 +48,7 @@ int run_weights_list(const Call& call, Console& console) {
                     fixed(weights.top5, 1) + " %", fixed(weights.megabytes, 1) + " MB",
                     is_cached(weights) ? "yes" : "no"});
   }
-  console.print(in_columns(rows, "lrrrrl"));
+  console.print(in_columns_within(console.table_width(), rows, "lrrrrl"));
   return 0;
 }
 

@@ -51,6 +51,16 @@ ClusterIdentity identity_of(const ClusterRecord& record) {
 
 bool is_over(const std::string& stack) { return !stack.ends_with("_IN_PROGRESS"); }
 
+// A cluster costs money, also while nothing can be written.
+void try_write(const Watch& watch, const std::string& goes_on, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    watch.show({.text = error.message() + "; " + goes_on + " all the same", .is_warning = true});
+  }
+}
+
 void check_cards(const ClusterRequest& request, const ClusterPlan& plan) {
   const bool many = std::any_of(kManyCards.begin(), kManyCards.end(),
                                 [&](std::string_view family) { return plan.type.starts_with(family); });
@@ -178,28 +188,53 @@ void AwsProvider::check_owner(const Json& state, const ClusterRecord& record) co
           ", which you may remove");
 }
 
-Json AwsProvider::wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch) {
+// What has ended in AWS is to be written, so another command is waited for.
+jobs::FileLock AwsProvider::wait_for_lock(const std::string& name, const Watch& watch) const {
+  while (true) {
+    if (auto lock = records_.try_lock(name)) return *std::move(lock);
+    watch.show({"waiting for another command on the cluster"});
+    pause(watch, "another command on the cluster " + quote(name),
+          "lockstep cloud wait " + name + " goes on with it");
+  }
+}
+
+// Of a cluster that another command may have removed.
+void AwsProvider::save_failure(const std::string& name, const std::string& stack) const {
+  if (!records_.has(name)) return;
+  ClusterRecord record = records_.find(name);
+  if (stack == "UPDATE_ROLLBACK_COMPLETE") {
+    set_resize(record, {}, now_seconds());  // the cluster is as before
+  } else {
+    record.phase = ClusterPhase::failed;
+  }
+  records_.save(record);
+}
+
+AwsProvider::Settled AwsProvider::wait_for_stack(const ClusterRecord& record, const std::string& wanted,
+                                                 const Watch& watch) {
+  std::optional<jobs::FileLock> changing;
   while (true) {
     Json state = bridge_.ask("state", record.request.region, {{"name", record.name}});
     const std::string stack = state.value("stack", "");
     watch.show({stack.empty() ? "gone" : lower(stack), state.value("ready", int64_t{0}),
                 state.value("resources", int64_t{0})});
     if (!stack.empty()) check_owner(state, record);
-    if (stack == wanted || stack == "UPDATE_COMPLETE") return state;
-    // After an update that failed the cluster is as before.
-    if (stack == "UPDATE_ROLLBACK_COMPLETE") {
-      set_resize(record, {}, now_seconds());
-      records_.save(record);
-    } else if (is_over(stack)) {
-      record.phase = ClusterPhase::failed;
-      records_.save(record);
+    if (!is_over(stack)) {
+      changing.reset();
+      pause(watch, "the cluster " + quote(record.name),
+            "it goes on in AWS: lockstep cloud wait " + record.name);
+      continue;
     }
+    if (!changing) {  // its holder may have begun a change since AWS was asked, so AWS is asked again
+      changing = wait_for_lock(record.name, watch);
+      continue;
+    }
+    if (stack == wanted || stack == "UPDATE_COMPLETE") return {std::move(state), *std::move(changing)};
+    save_failure(record.name, stack);
     if (stack.empty())
       throw Error(ErrorCode::cluster, "AWS has no stack of the cluster " + quote(record.name),
                   "lockstep cloud remove " + record.name + " removes what is left of it");
-    if (is_over(stack)) throw creation_error(state, record);
-    pause(watch, "the cluster " + quote(record.name),
-          "it goes on in AWS: lockstep cloud wait " + record.name);
+    throw creation_error(state, record);
   }
 }
 
@@ -253,6 +288,8 @@ std::vector<ClusterStatus> AwsProvider::list(const std::string& region) {
 }
 
 ClusterRecord AwsProvider::start(const std::string& name, const Watch& watch) {
+  records_.find(name);  // before there is a lock of a cluster that is not there
+  const jobs::FileLock changing = records_.lock(name);
   ClusterRecord record = records_.find(name);
   const std::string region = record.request.region;
   // What can fail here comes before anything is switched on.
@@ -272,6 +309,9 @@ ClusterRecord AwsProvider::start(const std::string& name, const Watch& watch) {
 }
 
 ClusterRecord AwsProvider::stop(const std::string& name, const Watch& watch) {
+  records_.find(name);
+  std::optional<jobs::FileLock> changing;
+  try_write(watch, "the machines are turned off", [&] { changing = records_.lock(name); });
   ClusterRecord record = records_.find(name);
   const std::string region = record.request.region;
   watch.show({"asking jobs to save"});
@@ -316,17 +356,9 @@ void AwsProvider::remove_stack(const ClusterRecord& record, const std::string& r
 }
 
 void AwsProvider::remove(const std::string& name, const std::string& region, const Watch& watch) {
-  // It costs money, also while nothing can be written.
-  const auto try_write = [&](const auto& write) {
-    try {
-      write();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::io) throw;
-      watch.show({.text = error.message() + "; the cluster is removed all the same", .is_warning = true});
-    }
-  };
+  constexpr const char* kGoesOn = "the cluster is removed";
   std::optional<jobs::FileLock> removing;
-  try_write([&] { removing = records_.lock(name); });
+  try_write(watch, kGoesOn, [&] { removing = records_.lock(name); });
   const bool known = records_.has(name);
   ClusterRecord record{.name = name};
   if (known) record = records_.find(name);
@@ -338,7 +370,7 @@ void AwsProvider::remove(const std::string& name, const std::string& region, con
                 "leave out --region");
   if (known) {
     record.phase = ClusterPhase::removing;
-    try_write([&] { records_.save(record); });
+    try_write(watch, kGoesOn, [&] { records_.save(record); });
   }
   watch.show({"removing"});
   remove_stack(record, where, watch);

@@ -24,12 +24,20 @@ class AwsProvider : public Provider {
   void remove(const std::string& name, const std::string& region, const Watch& watch) override;
 
  private:
+  /// What AWS says of a stack that it no longer changes, and the lock that was held when AWS was asked.
+  struct Settled {
+    Json state;
+    jobs::FileLock changing;
+  };
+
   void put_files(const ClusterRecord& record);
   std::filesystem::path write_config(const ClusterRecord& record);
   void check_owner(const Json& state, const ClusterRecord& record) const;
-  Json wait_for_stack(ClusterRecord& record, const std::string& wanted, const Watch& watch);
+  Settled wait_for_stack(const ClusterRecord& record, const std::string& wanted, const Watch& watch);
   ClusterRecord running_record(const std::string& name);
-  ClusterRecord complete(const std::string& name, const Json& state);
+  jobs::FileLock wait_for_lock(const std::string& name, const Watch& watch) const;
+  void save_failure(const std::string& name, const std::string& stack) const;
+  ClusterRecord complete(const std::string& name, const Settled& settled);
   void forget_refused_resize(ClusterRecord record);
   void write_profile(const ClusterRecord& record, const ClusterPlan& planned, const Json& machines);
   std::string host_key(const std::string& name, const std::string& region) const;

@@ -1,4 +1,6 @@
 // Another number of workers for a cluster in AWS, and the end of a change that was begun.
+#include <optional>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
@@ -43,6 +45,8 @@ ClusterRecord AwsProvider::running_record(const std::string& name) {
 void AwsProvider::check_resize(const std::string& name) { running_record(name); }
 
 ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, const Watch& watch) {
+  records_.find(name);  // before there is a lock of a cluster that is not there
+  std::optional<jobs::FileLock> changing = records_.lock(name);
   watch.show({"asking AWS"});
   ClusterRecord record = running_record(name);
   ClusterRecord changed = record;
@@ -61,6 +65,7 @@ ClusterRecord AwsProvider::resize(const std::string& name, int64_t workers, cons
     forget_refused_resize(record);
     throw;
   }
+  changing.reset();  // it may be stopped meanwhile
   return complete(name, wait_for_stack(record, "UPDATE_COMPLETE", watch));
 }
 
@@ -77,13 +82,12 @@ void AwsProvider::forget_refused_resize(ClusterRecord record) {
 }
 
 ClusterRecord AwsProvider::wait(const std::string& name, const Watch& watch) {
-  ClusterRecord record = records_.find(name);
-  return complete(name, wait_for_stack(record, "CREATE_COMPLETE", watch));
+  return complete(name, wait_for_stack(records_.find(name), "CREATE_COMPLETE", watch));
 }
 
-ClusterRecord AwsProvider::complete(const std::string& name, const Json& state) {
+ClusterRecord AwsProvider::complete(const std::string& name, const Settled& settled) {
   ClusterRecord record = records_.find(name);  // another program may have stopped the cluster meanwhile
-  const bool is_resized = record.resize.workers > 0 && has_workers(state, record.resize.workers);
+  const bool is_resized = record.resize.workers > 0 && has_workers(settled.state, record.resize.workers);
   if (is_resized) record.request.workers = record.resize.workers;
   const ClusterPlan planned = plan(record.request);
   if (is_resized) {
@@ -91,7 +95,7 @@ ClusterRecord AwsProvider::complete(const std::string& name, const Json& state) 
     record.dollars_per_hour = planned.dollars_per_hour;
   }
   if (record.resize.workers > 0) set_resize(record, {}, now_seconds());
-  write_profile(record, planned, state["machines"]);
+  write_profile(record, planned, settled.state["machines"]);
   if (record.phase != ClusterPhase::stopped) record.phase = ClusterPhase::running;
   records_.save(record);
   return record;

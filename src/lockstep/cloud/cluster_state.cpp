@@ -90,12 +90,16 @@ ClusterRecord ClusterRecords::find(const std::string& name) const {
   return record;
 }
 
-jobs::FileLock ClusterRecords::lock(const std::string& name) const {
+std::optional<jobs::FileLock> ClusterRecords::try_lock(const std::string& name) const {
   check_cluster_name(name);
   make_folders(folder_);
-  if (auto lock = jobs::FileLock::try_take_where_possible(folder_ / (name + ".lock")))
-    return *std::move(lock);
-  throw Error(ErrorCode::invalid_option, "another command makes or removes the cluster " + quote(name),
+  return jobs::FileLock::try_take_where_possible(folder_ / (name + ".lock"));
+}
+
+jobs::FileLock ClusterRecords::lock(const std::string& name) const {
+  if (auto lock = try_lock(name)) return *std::move(lock);
+  throw Error(ErrorCode::invalid_option,
+              "another command makes, changes or removes the cluster " + quote(name),
               "repeat this command when that one has ended");
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,9 +98,11 @@ class ClusterRecords {
   /// By name. A record that cannot be read is an error that names its file.
   std::vector<ClusterRecord> list() const;
   bool has(const std::string& name) const;
-  /// Held by the command that makes or removes the cluster. Throws invalid_option while another command of
-  /// this machine holds it.
+  /// Held by the command that makes, changes or removes the cluster, or writes what became of it. Throws
+  /// invalid_option while another command of this machine holds it.
   jobs::FileLock lock(const std::string& name) const;
+  /// Nothing while another command holds it.
+  std::optional<jobs::FileLock> try_lock(const std::string& name) const;
   /// Throws not_found with the names that there are.
   ClusterRecord find(const std::string& name) const;
   void save(const ClusterRecord& record) const;

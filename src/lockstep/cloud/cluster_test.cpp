@@ -136,7 +136,8 @@ TEST(Records, OneCommandAtATimeMakesOrRemovesACluster) {
   const ClusterRecords records(folder.path() / "cloud");
   {
     const auto making = records.lock("c1");
-    EXPECT_THAT(refusal_of([&] { records.lock("c1"); }), HasSubstr("another command makes or removes"));
+    EXPECT_THAT(refusal_of([&] { records.lock("c1"); }),
+                HasSubstr("another command makes, changes or removes"));
     records.lock("c2");
   }
   records.lock("c1");

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <optional>
 #include <poll.h>
 #include <sys/wait.h>
@@ -128,10 +129,13 @@ CommandEnd run_command(const std::vector<std::string>& words, const CommandRun& 
   return RunningCommand(words, how).wait();
 }
 
-bool has_program(const std::string& name) {
+// As execvp(3) looks for it.
+bool has_program(const std::string& name, const std::filesystem::path& folder) {
   const char* path = std::getenv("PATH");
-  for (const std::string& folder : split(path == nullptr ? "" : path, ':')) {
-    if (::access((folder + "/" + name).c_str(), X_OK) == 0) return true;
+  for (const std::string& one : split(path == nullptr ? "/bin:/usr/bin" : path, ':')) {
+    const std::filesystem::path program = folder / one / name;  // an empty one is the folder itself
+    std::error_code none;
+    if (std::filesystem::is_regular_file(program, none) && ::access(program.c_str(), X_OK) == 0) return true;
   }
   return false;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -28,7 +29,8 @@ struct CommandEnd {
 /// Throws io if no process can be made, cancelled at a stop.
 CommandEnd run_command(const std::vector<std::string>& words, const CommandRun& how = {});
 
-/// Whether PATH has the program.
-bool has_program(const std::string& name);
+/// Whether PATH has the program; without a PATH, whether the system's folders have it.
+///   folder  where the program is to begin, for folders of PATH that are relative or empty
+bool has_program(const std::string& name, const std::filesystem::path& folder = {});
 
 }  // namespace lockstep::cluster

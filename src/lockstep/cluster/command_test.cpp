@@ -1,10 +1,13 @@
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
 #include <stop_token>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/test_folder.h"
 #include "lockstep/cluster/command.h"
 
 namespace lockstep::cluster {
@@ -39,6 +42,32 @@ TEST(RunCommand, HasTheStatusOfOneThatEndsAfterItsOutputs) {
   EXPECT_EQ(end.status, 3);
   EXPECT_EQ(end.output, "said\n");
   EXPECT_FALSE(end.out_of_time);
+}
+
+class Programs : public testing::Test {
+ protected:
+  void TearDown() override { ::setenv("PATH", path_.c_str(), 1); }
+  const std::string path_ = std::getenv("PATH");
+};
+
+TEST_F(Programs, AreFilesInTheFoldersOfPath) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path program = folder.write("bin/simulate", "#!/bin/sh\n");
+  std::filesystem::create_directory(folder.path() / "bin/data");
+  const std::string bin = (folder.path() / "bin").string();
+  ::setenv("PATH", bin.c_str(), 1);
+  EXPECT_FALSE(has_program("simulate")) << "it cannot be run";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  EXPECT_TRUE(has_program("simulate"));
+  EXPECT_FALSE(has_program("data")) << "it is a folder";
+  EXPECT_FALSE(has_program("sh"));
+  for (const char* path : {"/nowhere:", ":/nowhere", "/nowhere::/none", ""}) {
+    ::setenv("PATH", path, 1);
+    EXPECT_TRUE(has_program("simulate", bin)) << path;
+    EXPECT_FALSE(has_program("simulate")) << path;
+  }
+  ::unsetenv("PATH");
+  EXPECT_TRUE(has_program("sh"));
 }
 
 }  // namespace

@@ -358,6 +358,7 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   AttemptResult result{.attempt = jobs::begin_attempt(paths),
                        .nodes = environment_variable("SLURM_JOB_NODELIST"),
                        .started = now_seconds()};
+  jobs::sync_attempt(paths);
   jobs::write_file_quick(
       paths.started(result.attempt),
       to_json(jobs::Started{.runner = record::this_process(), .time = result.started}).dump() + "\n");
@@ -379,8 +380,9 @@ int run_slurm_attempt(const fs::path& folder, const Say& say) {
   result.ended = now_seconds();
   // Slurm may end this job meanwhile. The start that follows needs nothing of this attempt.
   const auto write = [&] { jobs::end_attempt(paths, result); };
-  const bool is_written =
-      goes_on ? jobs::try_to_write(write) : jobs::write_when_there_is_space(paths, {SIGTERM}, write) == 0;
+  const bool is_written = goes_on
+                              ? jobs::try_to_write(write)
+                              : jobs::write_when_there_is_space(paths, result.attempt, {SIGTERM}, write) == 0;
   say("attempt " + std::to_string(result.attempt) + " " +
       enum_names(AttemptEnd{})[static_cast<size_t>(result.end)] +
       (result.reason.empty() ? "" : ": " + result.reason) +

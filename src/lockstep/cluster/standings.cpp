@@ -49,6 +49,7 @@ void add_forgotten(const std::string& id, JobView& view) {
 void add_standing(const Standing& standing, JobView& view) {
   const JobState state = state_of_phase(standing.phase);
   if (is_over(state) && has_ended_since(view)) return;
+  if (view.state == JobState::running && state != JobState::running) view.reason.clear();
   view.state = state;
   if (standing.phase == Phase::failed)
     view.reason = standing.reason.empty() ? standing.word : standing.reason + " (" + standing.word + ")";

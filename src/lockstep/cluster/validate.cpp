@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
@@ -101,12 +102,12 @@ class Validation {
     const auto out = std::find_if(nodes.begin(), nodes.end(),
                                   [&](const Node& node) { return !is_up(node) && !node.reason.empty(); });
     if (up < profile_.nodes)
-      throw Failure{"the profile wants " + with_commas(profile_.nodes) + " nodes, and " + with_commas(up) +
+      throw Failure{"the profile wants " + counted(profile_.nodes, "node") + ", and " + with_commas(up) +
                         " of " + std::to_string(nodes.size()) + " are up" +
                         (out == nodes.end() ? "" : "; " + out->host + ": " + printable(out->reason)),
                     "lockstep cluster show lists them; ask for fewer, or wait until they are back"};
-    return with_commas(up) + " of " + std::to_string(nodes.size()) +
-           (nodes.size() == 1 ? " node is up" : " nodes are up");
+    return with_commas(up) + " of " + counted(std::ssize(nodes), "node") +
+           (nodes.size() == 1 ? " is up" : " are up");
   }
 
   std::string submit_probe() {
@@ -197,11 +198,11 @@ class Validation {
     }
     const int64_t wanted = ranks_of(profile_);
     if (ranks != wanted)
-      throw Failure{"of " + with_commas(wanted) + " ranks, " + with_commas(ranks) + " wrote to " +
-                        trial_.folder.string(),
-                    "set \"job-folder\" to a folder on a disk that this machine and all nodes share"};
-    return with_commas(ranks) + " ranks on " + std::to_string(hosts.size()) + " hosts write to " +
-           trial_.folder.string();
+      throw Failure{
+          "of " + counted(wanted, "rank") + ", " + with_commas(ranks) + " wrote to " + trial_.folder.string(),
+          "set \"job-folder\" to a folder on a disk that this machine and all nodes share"};
+    return counted(ranks, "rank") + " on " + counted(std::ssize(hosts), "host") +
+           (ranks == 1 ? " writes to " : " write to ") + trial_.folder.string();
   }
 
   // The line of JSON that rank 0 printed.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lockstep/base/blanks.h"
+#include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/sequence_text.h"
 
@@ -30,6 +31,18 @@ std::optional<char> separator_in(std::string_view line) {
   }
   const auto most = std::ranges::max_element(counts);
   return *most > 0 ? std::optional(kSeparators[static_cast<size_t>(most - counts.begin())]) : std::nullopt;
+}
+
+// Of a line "sep=;". Programs that write it as a line of cells put it in quotes, or separators behind it.
+std::optional<char> said_separator(std::string_view line) {
+  constexpr std::string_view kBegin = "sep=", kBehind = ",;\t \r\"";
+  if (line.starts_with('"')) line.remove_prefix(1);
+  if (line.size() <= kBegin.size()) return std::nullopt;
+  const auto separator = std::ranges::find(kSeparators, line[kBegin.size()]);
+  if (separator == kSeparators.end() || lower(line.substr(0, kBegin.size())) != kBegin ||
+      line.find_first_not_of(kBehind, kBegin.size()) != std::string_view::npos)
+    return std::nullopt;
+  return *separator;
 }
 
 // The two words of a line; empty if it has another number of them.
@@ -98,6 +111,7 @@ char separator_of(std::string_view text) {
   for (std::string_view line; next_line(text, line, place);) {
     if (without_blanks(line).empty()) continue;
     if (names[0].empty()) {
+      if (const auto separator = said_separator(line)) return *separator;
       if (const auto separator = separator_in(line)) return *separator;
       names = two_words(line);
       if (is_image_and_class(names)) return ' ';
@@ -108,5 +122,7 @@ char separator_of(std::string_view text) {
   }
   return ',';
 }
+
+bool has_no_cells(std::string_view line) { return without_blanks(line).empty() || said_separator(line); }
 
 }  // namespace lockstep::data

@@ -1,5 +1,6 @@
 // A folder of class folders with CSV files. A file is a sequence, a line is a time step, a column is a
-// channel. A first line with names is skipped. A value may have quotes.
+// channel. Commas, semicolons or tabs are between the columns. A first line with names is skipped. A value
+// may have quotes.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -7,6 +8,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "lockstep/base/blanks.h"
 #include "lockstep/base/counted.h"
@@ -36,7 +38,7 @@ struct ClassFile {
 };
 
 // Names can begin as numbers do: infrared, nanotesla, 2theta. What begins as a number in another way is a
-// value, so that "1;2" is refused and not skipped as a name.
+// value, so that "1 2" is refused and not skipped as a name.
 bool begins_as_value(std::string_view word) {
   float value = 0;
   const char* const word_end = word.data() + word.size();
@@ -46,12 +48,34 @@ bool begins_as_value(std::string_view word) {
 }
 
 /// Whether no cell of the line is a number.
-bool names_channels(std::string_view line) {
-  for (CellReader cells(line, ','); !cells.at_end();) {
+bool names_channels(std::string_view line, char separator) {
+  for (CellReader cells(line, separator); !cells.at_end();) {
     const std::string_view word = without_plus(cells.next());
     if (word == "?" || begins_as_value(word)) return false;
   }
   return true;
+}
+
+bool has_only_numbers(std::string_view line, char separator) {
+  for (CellReader cells(line, separator); !cells.at_end();) {
+    if (!is_number(cells.next())) return false;
+  }
+  return true;
+}
+
+/// A comma if the first line with values has numbers with commas, whatever is in the names of channels or
+/// beside the commas.
+char separator_of_values(std::string_view text) {
+  std::string_view rest = text, line;
+  TextPlace place;
+  for (bool is_first = true; next_line(rest, line, place);) {
+    if (without_blanks(line).empty()) continue;
+    if (has_no_cells(line)) break;  // it says what separates
+    if (std::exchange(is_first, false) && names_channels(line, ',')) continue;
+    if (has_only_numbers(line, ',')) return ',';
+    break;
+  }
+  return separator_of(text);
 }
 
 /// Rows of the file, [T,C], transposed to [C,T].
@@ -70,10 +94,12 @@ Sequence read_csv(std::string_view text, const std::string& path, int64_t& chann
   std::string_view rest = text, line;
   TextPlace place{path};
   std::vector<float> rows;
-  while (next_line(rest, line, place)) {
-    if (without_blanks(line).empty() || (rows.empty() && place.line == 1 && names_channels(line))) continue;
+  const char separator = separator_of_values(text);
+  for (bool is_first = true; next_line(rest, line, place);) {
+    if (has_no_cells(line)) continue;
+    if (std::exchange(is_first, false) && names_channels(line, separator)) continue;
     const size_t before = rows.size();
-    append_numbers(line, place, rows);
+    append_numbers(line, separator, place, rows);
     const auto count = static_cast<int64_t>(rows.size() - before);
     if (channels == 0) channels = count;
     if (count != channels)
@@ -214,6 +240,34 @@ std::vector<std::string> read_texts(const io::ByteStore& store, std::span<const 
   return texts;
 }
 
+bool has_values(std::string_view text) {
+  const char separator = separator_of_values(text);
+  std::string_view line;
+  TextPlace place;
+  for (bool is_first = true; next_line(text, line, place);) {
+    if (!has_no_cells(line) && !(std::exchange(is_first, false) && names_channels(line, separator)))
+      return true;
+  }
+  return false;
+}
+
+// It has no class, or it is empty.
+[[noreturn]] void refuse_one_file(const Files& files) {
+  const Files::Name& file = files.names().front();
+  const std::string_view path = files.path(file);
+  if (!has_values(head_of(*files.store(), {path, file.bytes})) &&
+      files.store()->size_of(path).value_or(0) <= kHeadBytes)
+    data::refuse(
+        {files.root()}, "the file has no lines with values",
+        "a sequence has a line for each time step, such as 0.5,1.2; a table has one for each image, such as "
+        "photos/1.jpg,cat");
+  throw Error(
+      ErrorCode::invalid_option,
+      "\"" + files.root() + "\" is one CSV file, which is one sequence: a line for each time step",
+      "give a folder with a folder of such files for each class; a table of images needs their file names, "
+      "such as photos/1.jpg, and a column \"label\"");
+}
+
 }  // namespace
 
 bool is_csv_name(std::string_view name) {
@@ -237,12 +291,7 @@ bool fits_csv(const Files& files) {
 }
 
 Source open_csv(Files files, const SourceOptions& options) {
-  if (files.one_file() && options.classes.empty() && !options.unlabelled)
-    throw Error(
-        ErrorCode::invalid_option,
-        "\"" + files.root() + "\" is one CSV file, which is one sequence: a line for each time step",
-        "give a folder with a folder of such files for each class; a table of images needs their file names, "
-        "such as photos/1.jpg, and a column \"label\"");
+  if (files.one_file() && options.classes.empty() && !options.unlabelled) refuse_one_file(files);
   const std::string& root = files.root();
   CsvListing listing = CsvSorting(files, options).run();
   check_csv_listing(listing, root, options);

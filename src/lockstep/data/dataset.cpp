@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seed.h"
 #include "lockstep/base/share.h"
@@ -29,7 +30,7 @@ class Subset : public Datastore {
       if (index < 0 || index >= whole_->size()) {
         throw Error(ErrorCode::invalid_option, "sample " + std::to_string(index) +
                                                    " is outside a dataset of " +
-                                                   std::to_string(whole_->size()) + " samples");
+                                                   counted(whole_->size(), "sample"));
       }
     }
   }
@@ -116,7 +117,7 @@ void check_labels_have_more(const SamplesOfLabels& samples, const std::vector<st
                                ? "class \"" + classes[static_cast<size_t>(label)] + "\""
                                : "label " + std::to_string(label);
   throw Error(ErrorCode::invalid_option,
-              "cannot take " + with_commas(count) + " samples of each class for a split: " + name + " has " +
+              "cannot take " + counted(count, "sample") + " of each class for a split: " + name + " has " +
                   with_commas(has) + ", and at least one must remain",
               has > 1 ? "use at most " + with_commas(has - 1) : "add samples of that class");
 }
@@ -198,7 +199,7 @@ std::pair<Dataset, Dataset> Dataset::split_fold(int64_t count, int64_t index, Sp
   if (count < 2 || count > size() || index < 0 || index >= count)
     throw Error(ErrorCode::invalid_option,
                 "cannot take fold " + std::to_string(index + 1) + " of " + with_commas(count) + " folds of " +
-                    with_commas(size()) + " samples",
+                    counted(size(), "sample"),
                 "use from 2 folds to as many as there are samples, numbered from 1");
   std::vector<int64_t> rest, fold;
   int64_t dealt = 0;

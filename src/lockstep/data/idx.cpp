@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
@@ -75,8 +76,9 @@ std::vector<uint8_t> read_labels(const Files& files, const std::string& path, in
   ByteFile file(files, path);
   const auto [count] = read_header<1>(file, kLabelsMagic, "IDX labels");
   if (count != image_count)
-    throw damaged_file(file.name(), "it has " + with_commas(count) + " labels, but there are " +
-                                        with_commas(image_count) + " images");
+    throw damaged_file(file.name(), "it has " + counted(count, "label") +
+                                        (image_count == 1 ? ", but there is " : ", but there are ") +
+                                        counted(image_count, "image"));
   return read_body(file, count, 8);
 }
 

@@ -11,6 +11,7 @@
 #include "lockstep/data/internal/formats.h"
 #include "lockstep/data/internal/image_listing.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/data/internal/other_data.h"
 #include "lockstep/data/internal/strays.h"
 #include "lockstep/io/address.h"
 
@@ -26,6 +27,7 @@ struct Listing {
   std::vector<BadSample> empty_folders;
   DatasetParts parts;
   size_t folders = 0;
+  bool is_known_stray = false;  // one is of a format of images, by another name or not read
 };
 
 std::string_view parent_of(std::string_view path) {
@@ -142,9 +144,11 @@ class Sorting {
   std::string_view last_path_;
 };
 
-// Says of files by other names whether they are images. Only of some, because a server may be far.
-void look_into_strays(const Files& files, std::vector<BadSample>& strays) {
+// Says of files by other names whether they are images. Only of some, because a server may be far. Whether it
+// knows what one of them is.
+bool look_into_strays(const Files& files, std::vector<BadSample>& strays) {
   constexpr size_t kMostLookedInto = 20;
+  bool is_known = false;
   std::sort(strays.begin(), strays.end(),
             [](const BadSample& a, const BadSample& b) { return a.source < b.source; });
   for (size_t i = 0; i < std::min(strays.size(), kMostLookedInto); ++i) {
@@ -156,9 +160,11 @@ void look_into_strays(const Files& files, std::vector<BadSample>& strays) {
       const std::string why = misnamed(bytes), other = other_format(bytes);
       if (!why.empty()) strays[i].reason = why + "; rename it";
       if (!other.empty()) strays[i].reason += ", but " + other;
+      is_known = is_known || !why.empty() || !other.empty();
     } catch (const Error&) {  // what cannot be read is no image either
     }
   }
+  return is_known;
 }
 
 ImagesOfClasses images_of_classes(const Files& files, const ImageListing& images) {
@@ -191,23 +197,41 @@ std::string file_of_sequences(const std::vector<BadSample>& strays) {
   return first;
 }
 
+bool has_images(const Listing& listing) {
+  return !listing.images.entries.empty() ||
+         std::ranges::any_of(listing.strays, [](const BadSample& one) { return is_image_name(one.source); });
+}
+
+// Beside files of sequences, or among images, other texts with numbers say nothing.
+void refuse_unread_data(const Files& files, const Listing& listing) {
+  if (listing.is_known_stray || !file_of_sequences(listing.strays).empty()) return;
+  const auto may_be = has_images(listing) ? may_annotate_images : may_be_other_data;
+  std::vector<std::string> paths;
+  for (const BadSample& stray : listing.strays) {
+    if (stray.reason == kNoImageName && may_be(stray.source))
+      paths.push_back(stray.source.substr(files.shown("").size()));
+  }
+  refuse_other_data(files, paths);
+}
+
 void check_listing(const Files& files, const Listing& listing, const SourceOptions& options,
                    const FindTable& find_table) {
   const std::string& root = files.root();
   check_class_names(listing.images.classes, root, options);
   if (listing.images.entries.empty()) refuse_pickles(listing.strays);
   if (listing.images.entries.empty() && listing.folders == 1) {
-    const bool has_images = std::any_of(listing.strays.begin(), listing.strays.end(),
-                                        [](const BadSample& stray) { return is_image_name(stray.source); });
+    const bool only_images = has_images(listing);
     if (const std::string sequences = file_of_sequences(listing.strays); !sequences.empty())
       throw Error(ErrorCode::invalid_option,
                   "\"" + root + "\" has no class folders, but it has sequence files",
                   "name one of the files: " + sequences);
+    if (find_table().empty())
+      refuse_other_data(files, files.at_root(only_images ? may_annotate_images : may_be_other_data));
     if (options.unlabelled)
       throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
     throw Error(
         ErrorCode::invalid_option,
-        "\"" + root + "\" has no class folders" + (has_images ? ", only images" : ""),
+        "\"" + root + "\" has no class folders" + (only_images ? ", only images" : ""),
         or_table("put the images of each class into their own folder: " + root + "/cat/1.png", find_table));
   }
   // Captions beside the images of a table are no fault of the data.
@@ -215,8 +239,10 @@ void check_listing(const Files& files, const Listing& listing, const SourceOptio
     return options.classes.empty() && listing.images.classes.size() == 1 && !find_table().empty();
   };
   if (options.on_bad_sample == OnBadSample::fail && !options.unlabelled && !listing.strays.empty() &&
-      !has_table())
+      !has_table()) {
+    refuse_unread_data(files, listing);
     refuse_strays(root, listing.strays, images_of_classes(files, listing.images));
+  }
   if (listing.images.entries.empty())
     throw Error(ErrorCode::invalid_option, "\"" + root + "\" contains no image files", hint_for_names());
   const bool may_be_empty =
@@ -235,7 +261,7 @@ bool fits_image_folder(const Files& files) { return !files.one_file(); }
 Source open_image_folder(Files files, const SourceOptions& options) {
   const std::string& root = files.root();
   Listing listing = Sorting(files, options).run();
-  if (!options.unlabelled) look_into_strays(files, listing.strays);
+  listing.is_known_stray = look_into_strays(files, listing.strays);
   std::optional<std::string> table;
   const FindTable find_table = [&] {
     if (!table) table = table_of_classes(files);

@@ -8,7 +8,6 @@
 #include <span>
 #include <unordered_map>
 
-#include "lockstep/base/blanks.h"
 #include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -24,7 +23,6 @@ namespace lockstep::data {
 namespace {
 
 constexpr int64_t kMostTableBytes = int64_t{1} << 30;
-constexpr int64_t kHeadBytes = 64 << 10;  // more than the first lines have
 
 using Cells = std::vector<std::string>;
 
@@ -95,7 +93,7 @@ std::optional<IdColumn> id_column_among(Columns columns, std::string_view text, 
   TextPlace place;
   const char separator = separator_of(text);
   for (std::string_view line; next_line(text, line, place);) {
-    if (without_blanks(line).empty()) continue;
+    if (has_no_cells(line)) continue;
     const Cells cells = cells_of(line, separator);
     if (image_column(cells)) return std::nullopt;
     if (found) return found;
@@ -145,7 +143,7 @@ class TableReader {
     std::vector<TableLine> lines;
     Cells names;
     for (std::string_view line; next_line(rest_, line, place_);) {
-      if (without_blanks(line).empty()) continue;
+      if (has_no_cells(line)) continue;
       bool has_open_quote = false;
       Cells cells = cells_of(line, separator_, &has_open_quote);
       if (has_open_quote)
@@ -312,25 +310,19 @@ class ImagesOfTables {
   std::optional<ImagesByName> without_endings_, with_endings_;
 };
 
-std::string head_of(const Files& files) {
-  std::string head(kHeadBytes, '\0');
-  const Files::Name& table = files.names().front();
-  head.resize(files.store()->read_at({files.path(table), table.bytes}, 0, head));
-  return text_of(std::move(head));
-}
-
 }  // namespace
 
 // Sequences have numbers only, and perhaps names in the first line. The folder is listed only for a table
 // that may have images without their endings.
 bool fits_image_table(const Files& files) {
   if (!files.one_file() || !is_table_name(files.path(files.names().front()))) return false;
-  const std::string head = head_of(files);
+  const Files::Name& table = files.names().front();
+  const std::string head = head_of(*files.store(), {files.path(table), table.bytes});
   const char separator = separator_of(head);
   std::string_view rest = head, line;
   std::vector<Cells> lines;
   for (TextPlace place; next_line(rest, line, place);) {
-    if (without_blanks(line).empty()) continue;
+    if (has_no_cells(line)) continue;
     lines.push_back(cells_of(line, separator));
     if (image_column(lines.back())) return true;
   }

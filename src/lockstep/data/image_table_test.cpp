@@ -211,6 +211,12 @@ TEST_F(ImageTable, IsNoSequence) {
             "sequence folder");
 }
 
+TEST_F(ImageTable, MayBeginWithItsSeparator) {
+  for (const char* text : {"sep=;\r\nfile;label\r\na/1.png;cat\r\nb/1.png;dog\r\n",
+                           "sep=\t\nfile\tlabel\na/1.png\tcat\nb/1.png\tdog\n"})
+    EXPECT_THAT(read(text), ElementsAre("a/1.png=cat", "b/1.png=dog")) << text;
+}
+
 // As Windows' programs save "Unicode text".
 TEST_F(ImageTable, MayBeInUtf16) {
   const std::string text = "file,label\r\na/2.png,dog\r\nb/3.png,caf\xe9\r\n";  // in Latin-1

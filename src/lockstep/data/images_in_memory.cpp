@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/hash.h"
 
 namespace lockstep::data {
@@ -47,7 +48,7 @@ class ImagesInMemory : public Datastore {
     const int64_t wanted = size() * size_.bytes();
     if (static_cast<int64_t>(pixels_.size()) != wanted)
       throw Error(ErrorCode::invalid_option,
-                  std::to_string(size()) + " images of " + shape + " have " + std::to_string(wanted) +
+                  counted(size(), "image") + " of " + shape + " have " + std::to_string(wanted) +
                       " pixel values, but " + std::to_string(pixels_.size()) + " are given",
                   "give one label for each image, and uint8 pixels [n,C,H,W]");
   }

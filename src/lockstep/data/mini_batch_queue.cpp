@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/stop_scope.h"
 #include "lockstep/data/internal/mini_batch_filler.h"
@@ -24,7 +25,7 @@ std::shared_ptr<const ImageSet> images_of(const Dataset& dataset, Share share, c
     throw Error(ErrorCode::invalid_option, "a mini-batch queue needs a dataset with at least one sample");
   if (options.partial == PartialBatch::discard && dataset.size() < options.mini_batch_size) {
     throw Error(ErrorCode::invalid_option,
-                "a dataset of " + std::to_string(dataset.size()) + " samples has no complete mini-batch of " +
+                "a dataset of " + counted(dataset.size(), "sample") + " has no complete mini-batch of " +
                     std::to_string(options.mini_batch_size),
                 "use smaller mini-batches, or return partial ones");
   }

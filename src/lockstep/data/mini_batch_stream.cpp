@@ -9,6 +9,7 @@
 
 #include <ATen/ATen.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seed.h"
@@ -58,7 +59,7 @@ void check_mini_batch(const MiniBatch& batch, int64_t number, const BatchesBefor
   if (batch.labels.dim() != 1 || batch.labels.size(0) != images.size(0) ||
       !at::isIntegralType(batch.labels.scalar_type(), /*includeBool=*/false)) {
     refuse("has labels of " + std::string(c10::toString(batch.labels.scalar_type())) + " " +
-               c10::str(batch.labels.sizes()) + " for " + std::to_string(images.size(0)) + " images",
+               c10::str(batch.labels.sizes()) + " for " + counted(images.size(0), "image"),
            "return one integer per image");
   }
   if (batch.labels.min().item<int64_t>() < 0) refuse("has a negative label");

@@ -89,15 +89,24 @@ std::string_view without_plus(std::string_view cell) {
   return cell.size() > 1 && cell.front() == '+' && cell[1] != '-' ? cell.substr(1) : cell;
 }
 
-void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers) {
-  for (CellReader cells(text, ','); !cells.at_end();) {
+bool is_number(std::string_view cell) { return parse_number<double>(without_plus(cell)).has_value(); }
+
+std::string head_of(const io::ByteStore& store, const io::FileName& file) {
+  std::string head(kHeadBytes, '\0');
+  head.resize(store.read_at(file, 0, head));
+  return text_of(std::move(head));
+}
+
+void append_numbers(std::string_view text, char separator, const TextPlace& place,
+                    std::vector<float>& numbers) {
+  for (CellReader cells(text, separator); !cells.at_end();) {
     const std::string_view word = without_plus(cells.next());
     if (cells.has_open_quote()) refuse(place, kOpenQuote, "write a second quote at the end of the value");
     const auto value = number_of(word);
     if (word == "?") refuse(place, "a value is missing (\"?\")", "fill in missing values before training");
     if (word.empty())
       refuse(place, "a value is empty",
-             "fill in missing values before training, and remove a comma at the end of a line");
+             "fill in missing values before training, and remove a separator at the end of a line");
     if (!value || !std::isfinite(*value)) {
       refuse(place, "\"" + std::string(word.substr(0, 40)) + "\" is not a finite number", hint_for(word));
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/data/internal/padding.h"
 
@@ -28,9 +29,9 @@ void check_label(const Sequence& sequence, int64_t label, size_t classes) {
 void check(const Sequence& sequence, int64_t channels, size_t classes) {
   const int64_t steps = steps_of(sequence, channels);
   if (steps == 0 || steps * channels != static_cast<int64_t>(sequence.values.size())) {
-    refuse(sequence.source, "has " + std::to_string(sequence.values.size()) +
-                                " numbers, which cannot be divided into " + std::to_string(channels) +
-                                " channels of equal length");
+    refuse(sequence.source, "has " + counted(std::ssize(sequence.values), "number") +
+                                ", which cannot be divided into " + counted(channels, "channel") +
+                                " of equal length");
   }
   if (!std::all_of(sequence.values.begin(), sequence.values.end(),
                    [](float value) { return std::isfinite(value); }))
@@ -52,8 +53,8 @@ class SequencesInMemory : public Datastore {
       check(sequence, channels_, classes_.size());
       const size_t wanted = labels_time_steps() ? sequence.values.size() / static_cast<size_t>(channels_) : 0;
       if (sequence.time_step_labels.size() != wanted) {
-        refuse(sequence.source, "has " + std::to_string(sequence.time_step_labels.size()) +
-                                    " labels of time steps instead of " + std::to_string(wanted));
+        refuse(sequence.source, "has " + counted(std::ssize(sequence.time_step_labels), "label") +
+                                    " of time steps instead of " + std::to_string(wanted));
       }
     }
   }

@@ -213,13 +213,42 @@ TEST(CsvFolder, MayHaveLinesThatEndInCarriageReturns) {
   EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4));
 }
 
+// As Excel writes them where a comma is in numbers, and as "text with tabs".
+TEST(CsvFolder, MayHaveOtherSeparators) {
+  const TemporaryFolder folder;
+  folder.write("b/2.csv", "5,6\n");
+  for (const char* text :
+       {"1;2\n3;4\n", "x;y\n1;2\n3;4\n", "1\t2\r\n3\t4\r\n", "sep=;\r\nx;y\r\n1;2\r\n3;4\r\n",
+        "sep=\t\n1\t2\n3\t4\n", "SEP=,\n\nx,y\n1,2\n3,4\n", "\"sep=;\"\n1;2\n3;4\n",
+        "sep=\t \r\n1\t2\n3\t4\n", "sep=;,,,\n1;2\n3;4\n", "# dev A; rate fast; unit g\n1,2\n3,4\n",
+        "ax [g; raw],ay [g; raw]\n1,2\n3,4\n", "1\t,\t2\n3,4\n", "1,\t\t2\n3,4\n"}) {
+    folder.write("a/1.csv", text);
+    EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4)) << text;
+  }
+  folder.write("a/1.csv", "sep=;\n1,5;2\n");
+  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("line 2: \"1,5\" is not a finite number"),
+                                                 HasSubstr("hint: write 1.5 with a")));
+}
+
+TEST(CsvFolder, OneFileWithoutValuesIsNoSequence) {
+  const TemporaryFolder folder;
+  for (const char* text : {"", "\n", "x,y\n", "sep=;\nx;y\n"}) {
+    EXPECT_THAT(open_failure(folder.write("1.csv", text)),
+                AllOf(HasSubstr("cannot read \""), HasSubstr("/1.csv\": the file has no lines with values")))
+        << text;
+  }
+  for (const std::string& names : {std::string("x,y"), std::string(70'000, 'x')})
+    EXPECT_THAT(open_failure(folder.write("1.csv", names + "\n1,2\n")),
+                HasSubstr("is one CSV file, which is"));
+}
+
 TEST(CsvFolder, HintsSuitTheValue) {
   const TemporaryFolder folder;
   const auto said = [&](const std::string& text) {
     folder.write("a/1.csv", text);
     return open_failure(folder.path());
   };
-  EXPECT_THAT(said("1;2\n"), HasSubstr("hint: separate the values of a line by commas"));
+  EXPECT_THAT(said("1,5;2,5\n"), HasSubstr("hint: separate the values of a line by commas"));
   EXPECT_THAT(said("time,x\n2020-01-01 00:00,1\n"), HasSubstr("remove columns of times or names"));
   EXPECT_THAT(said("\"1\"5,2\n"), HasSubstr("\"\"1\"5\" is not a finite number"));
   EXPECT_THAT(said(std::string("1,2\n\0\0\n", 7)), HasSubstr("line 2")) << "zeros of a damaged file";
@@ -233,7 +262,7 @@ TEST(CsvFolder, NamesOfChannelsMayBeginAsNumbersDo) {
     folder.write("b/2.csv", "5,6\n");
     EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4)) << names;
   }
-  for (const char* line : {"1;2", "inf", "1e99"}) {
+  for (const char* line : {"1 2", "inf", "1e99"}) {
     folder.write("a/1.csv", line + std::string("\n3\n"));
     EXPECT_THAT(open_failure(folder.path()), HasSubstr("line 1: \"" + std::string(line) + "\" is not a"));
   }
@@ -307,7 +336,7 @@ TEST(Sequences, OfTheCallersOwnAreChecked) {
   EXPECT_THAT(said({.values = {1, 2}, .label = 2}), HasSubstr("has the label 2, but there are 2 classes"));
   EXPECT_THAT(said({.values = {1, std::nanf("")}, .label = 0}), HasSubstr("not finite"));
   EXPECT_THAT(said({.values = {1, 2, 3, 4}, .time_step_labels = {0}}),
-              HasSubstr("1 labels of time steps instead of 2"));
+              HasSubstr("1 label of time steps instead of 2"));
 }
 
 TEST(Sequences, OfOtherChannelsOrImagesAreRefused) {

@@ -10,6 +10,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/data/decode.h"
 #include "lockstep/data/internal/kinds.h"
+#include "lockstep/data/internal/other_data.h"
 #include "lockstep/data/internal/unicode.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/io/address.h"
@@ -148,6 +149,12 @@ Source open_source(const std::filesystem::path& path, const SourceOptions& optio
   for (const SourceKind& kind : source_kinds()) {
     if (kind.reads_below && below) return open_source(path / *below, options);
     if (kind.fits(files)) return kind.open(std::move(files), options);
+  }
+  if (files.one_file()) {
+    const std::string file(files.path(files.names().front()));
+    refuse_other_data(files, {file});
+    if (files.store()->size_of(file) == 0)
+      throw Error(ErrorCode::invalid_option, "\"" + files.root() + "\" is empty");
   }
   std::vector<std::string> known;
   for (const SourceKind& kind : source_kinds()) known.emplace_back(kind.looks_like);

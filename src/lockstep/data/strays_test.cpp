@@ -24,6 +24,15 @@ TEST(Strays, AJpegByAnotherNameIsToBeRenamed) {
                                                  HasSubstr("does not end in .jpg; rename it")));
 }
 
+TEST(Strays, WhatPredictionSkipsIsLookedInto) {
+  const TemporaryFolder folder;
+  for (const char* name : {"cat/1.jpg", "cat/2.jpg_large"})
+    folder.write(name, test::bytes_of(test::kJpegGrey));
+  const Source source = open_source(folder.path(), {.classes = {"cat", "dog"}, .unlabelled = true});
+  ASSERT_EQ(source.skipped.size(), 1u);
+  EXPECT_THAT(source.skipped[0].reason, HasSubstr("it is a JPEG"));
+}
+
 TEST(Strays, RareEndingsOfImagesAreImages) {
   const TemporaryFolder folder;
   for (const char* name : {"cat/1.JPE", "cat/2.jpe", "dog/1.jfif", "dog/2.JFIF", "dog/3.dib", "dog/4.JPEG"})
@@ -65,6 +74,14 @@ TEST(Strays, AnImageAmongSequencesIsTheOneToRemove) {
   for (const char* name : {"walk/2.png", "walk/3.png", "run/1.png"})
     folder.write(name, test::bytes_of(test::kGrey8));
   EXPECT_THAT(open_failure(folder.path()), HasSubstr("hint: remove them, or add")) << "there are more images";
+}
+
+TEST(Strays, AnImageAboveSequencesIsTheOneToRemove) {
+  const TemporaryFolder folder;
+  for (const char* name : {"run/1.csv", "walk/1.csv"}) folder.write(name, "1,2\n");
+  folder.write("plot.png", test::bytes_of(test::kGrey8));
+  EXPECT_THAT(open_failure(folder.path()),
+              HasSubstr("if the data are the 2 CSV files, one sequence each, remove the one image: "));
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ class TsReader {
     for (int64_t c = 0; c < channels; ++c) {
       const size_t colon = std::min(line.find(':'), line.size());
       const size_t before = sequence.values.size();
-      append_numbers(line.substr(0, colon), place_, sequence.values);
+      append_numbers(line.substr(0, colon), ',', place_, sequence.values);
       line.remove_prefix(std::min(colon + 1, line.size()));
       const auto count = static_cast<int64_t>(sequence.values.size() - before);
       if (c == 0) steps = count;

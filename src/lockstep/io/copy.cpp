@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/stop_scope.h"
@@ -69,8 +70,8 @@ class Copying {
         at_once();
       }
     } catch (Error& error) {
-      error.add_context(with_commas(progress_.files) + " of " + with_commas(progress_.all_files) +
-                        " files were copied");
+      error.add_context(with_commas(progress_.files) + " of " + counted(progress_.all_files, "file") +
+                        (progress_.all_files == 1 ? " was copied" : " were copied"));
       throw;
     }
     to_.finish();

@@ -16,6 +16,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_run.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/record/known_part.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
@@ -106,9 +107,10 @@ fs::path jobs_folder() {
 
 JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
   make_folders(root);
-  const JobPaths hidden{root / (".new-" + random_hex(8))};
+  const JobPaths hidden{root / (std::string(kNewFolder) + random_hex(8))};
   if (::mkdir(hidden.folder.c_str(), 0755) != 0) throw errno_error(errno, "create", hidden.folder.string());
   try {
+    sign_folder(hidden.folder);
     if (fill) fill(hidden);
     OpenFile file(hidden.spec(), O_WRONLY | O_CREAT | O_EXCL);
     // A command may have a secret among its words.
@@ -121,6 +123,7 @@ JobPaths make_job(const fs::path& root, const JobSpec& spec, const Fill& fill) {
       // Before the job is there: who sees it goes on from its number, so the last one written is the highest.
       write_file_quick(root / ".last", std::to_string(number) + "\n");
       if (::rename(hidden.folder.c_str(), paths.folder.c_str()) == 0) {
+        remove_sign(paths.folder);
         // After the rename: the disk's journal then writes both at once. Nobody knows the job yet.
         file.sync();
         file.close();
@@ -162,6 +165,13 @@ int64_t begin_attempt(const JobPaths& paths) {
     }
     if (errno != EEXIST) throw errno_error(errno, "create", paths.attempt_folder(attempt).string());
   }
+}
+
+void sync_attempt(const JobPaths& paths) {
+  OpenFile file(paths.attempt(), O_RDONLY);
+  file.sync();
+  file.close();
+  sync_folder(paths.folder);
 }
 
 std::optional<AttemptResult> read_attempt(const JobPaths& paths, int64_t attempt) {

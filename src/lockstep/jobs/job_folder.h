@@ -54,8 +54,12 @@ JobSpec read_spec(const JobPaths& paths);
 int64_t newest_attempt(const JobPaths& paths);
 
 /// Begins an attempt: draws its number, of which no other has the same, and makes its folder. Attempts with a
-/// smaller number are over from now on, wherever they still run.
+/// smaller number are over from now on, wherever they still run. Throws io.
 int64_t begin_attempt(const JobPaths& paths);
+
+/// Before the command of an attempt starts: a power cut does not give its number to a later one. Waits for
+/// the disk. Throws io.
+void sync_attempt(const JobPaths& paths);
 
 /// How an attempt ended; nothing while it goes on, if it left none, or if the file is damaged.
 std::optional<AttemptResult> read_attempt(const JobPaths& paths, int64_t attempt);

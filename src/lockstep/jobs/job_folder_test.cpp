@@ -1,5 +1,7 @@
 #include "lockstep/jobs/job_folder.h"
 
+#include <cerrno>
+#include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -12,10 +14,13 @@
 #include "lockstep/base/test_folder.h"
 #include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/job_change.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/jobs/local_attempt.h"
 #include "lockstep/jobs/local_queue.h"
+#include "lockstep/record/process_identity.h"
 
 namespace lockstep::jobs {
 namespace {
@@ -68,6 +73,72 @@ TEST(JobFolder, LeavesNothingIfItCannotBeMade) {
   const TemporaryFolder root;
   EXPECT_THROW(make_job(root.path(), {}, [](const JobPaths&) { throw Error(ErrorCode::io, "no"); }), Error);
   EXPECT_TRUE(std::filesystem::is_empty(root.path()));
+}
+
+// As a command leaves it that is killed.
+TEST(LeftFolders, AreRemovedWhenTheirMakersAreGone) {
+  const TemporaryFolder root;
+  const auto folders = [&] {
+    return std::distance(std::filesystem::directory_iterator(root.path()),
+                         std::filesystem::directory_iterator());
+  };
+  root.write("7/attempt-1/diary", "");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    take_out(root.path() / "7");
+    make_job(root.path(), {.command = {"true"}}, [](const JobPaths&) { ::_exit(0); });
+  }
+  ::waitpid(child, nullptr, 0);
+  std::filesystem::create_directory(root.path() / ".gone-0123456789abcdef");  // all but itself was deleted
+  EXPECT_EQ(folders(), 3);
+  const JobPaths job = make_job(root.path(), {.command = {"true"}}, [&](const JobPaths& hidden) {
+    remove_left_folders(root.path());
+    EXPECT_TRUE(std::filesystem::exists(hidden.folder));
+  });
+  EXPECT_TRUE(has_spec(job));
+  EXPECT_EQ(folders(), 2);  // the job and .last
+  EXPECT_FALSE(std::filesystem::exists(job.folder / "maker.json"));
+  const std::filesystem::path gone = take_out(job.folder);
+  remove_left_folders(root.path());
+  EXPECT_TRUE(has_spec({gone}));  // this process deletes it
+  remove_taken_out(gone);
+  remove_taken_out(gone);  // another one has done so meanwhile
+  EXPECT_EQ(folders(), 1);
+}
+
+TEST(LeftFolders, OfAProcessBeforeARestartOfItsMachineAreRemoved) {
+  const TemporaryFolder root;
+  record::ProcessIdentity maker = record::this_process();
+  maker.boot = "another start";
+  const auto sign = [&](const std::string& folder) {
+    root.write(folder + "/maker.json", to_json(maker).dump());
+    return root.path() / folder;
+  };
+  const auto here = sign(".new-0123456789abcdef"), deleted = sign(".gone-0123456789abcdef");
+  maker.host = "another machine";
+  const auto elsewhere = sign(".new-00000000000000ff"), deleted_there = sign(".gone-00000000000000ff");
+  remove_left_folders(root.path());
+  EXPECT_FALSE(std::filesystem::exists(here) || std::filesystem::exists(deleted));
+  EXPECT_TRUE(std::filesystem::exists(elsewhere) && std::filesystem::exists(deleted_there));
+}
+
+// $LOCKSTEP_JOBS may be a folder with other things.
+TEST(LeftFolders, AreNotThoseOfAUser) {
+  const TemporaryFolder root, other;
+  record::ProcessIdentity maker = record::this_process();
+  maker.boot = "another start";
+  const std::string sign = to_json(maker).dump();
+  const std::vector<std::string> names{".gone-fishing", ".new-york", ".gone-0123456789abcdefg",
+                                       ".new-0123456789ABCDEF", ".gone-0123456789abcde"};
+  for (const std::string& name : names) root.write(name + "/maker.json", sign);
+  root.write(".gone-0123456789abcdef/letters", "");
+  other.write("maker.json", sign);
+  std::filesystem::create_symlink(other.path(), root.path() / ".gone-00000000000000ff");
+  remove_left_folders(root.path());
+  for (const std::string& name : names)
+    EXPECT_TRUE(std::filesystem::exists(root.path() / name / "maker.json")) << name;
+  EXPECT_TRUE(std::filesystem::exists(root.path() / ".gone-0123456789abcdef/letters"));
+  EXPECT_TRUE(std::filesystem::exists(root.path() / ".gone-00000000000000ff/maker.json"));
 }
 
 TEST(JobFolder, TellsWhatIsDamaged) {
@@ -173,6 +244,24 @@ TEST(AttemptEnd, AJobThatWasCancelledOrDeletedIsNotWanted) {
   mark_cancelled(paths);
   EXPECT_FALSE(is_wanted(paths));
   EXPECT_FALSE(is_wanted({root.path() / "2"}));
+}
+
+// On whatever machine it runs.
+TEST(JobState, SaysThatAResultWaitsForSpace) {
+  const TemporaryFolder root;
+  const JobPaths paths = make_job(root.path(), {.command = {"true"}, .scheduler = "slurm"});
+  const AttemptResult result{.end = AttemptEnd::ended, .attempt = begin_attempt(paths)};
+  int calls = 0;
+  EXPECT_EQ(write_when_there_is_space(
+                paths, result.attempt, {SIGTERM},
+                [&] {
+                  EXPECT_EQ(view_of(paths).reason.find("waits for space") != std::string::npos, calls > 0);
+                  if (++calls == 1) throw errno_error(ENOSPC, "write", "result");
+                  end_attempt(paths, result);
+                }),
+            0);
+  EXPECT_EQ(view_of(paths).state, JobState::ended);
+  EXPECT_EQ(view_of(paths).reason, "");
 }
 
 TEST(JobQueue, IsEmptyWhenItsJobsAreOver) {

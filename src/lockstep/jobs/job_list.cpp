@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/job_run.h"
 #include "lockstep/jobs/job_store.h"
 #include "lockstep/jobs/local_attempt.h"
@@ -86,14 +87,6 @@ void add_values(const JobPaths& paths, JobView& view) {
     view.seconds_left = *view.seconds * (1 - *view.progress) / *view.progress;
 }
 
-// See run_local_attempt.
-bool waits_for_space(const JobPaths& paths, const std::optional<Started>& started) {
-  constexpr std::uintmax_t kEnough = 65'536;  // bytes
-  std::error_code failed;
-  const fs::space_info space = fs::space(paths.folder, failed);
-  return !failed && space.available < kEnough && (!started || record::is_there(started->command) == false);
-}
-
 void add_state(const JobPaths& paths, const JobSpec& spec, JobView& view) {
   const StateOfJob found = state_of(paths, spec);
   view.state = found.state;
@@ -113,7 +106,7 @@ void add_state(const JobPaths& paths, const JobSpec& spec, JobView& view) {
       view.started = started->time;
       view.seconds = std::max(0.0, now_seconds() - started->time);
     }
-    if (found.state == JobState::running && spec.scheduler == "local" && waits_for_space(paths, started))
+    if (found.state == JobState::running && waits_for_space(paths, found.attempt))
       view.reason = "its command has ended; its result waits for space on the disk";
   }
   if (found.state == JobState::queued && found.attempt == 0 && !spec.after.empty())

@@ -214,6 +214,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   const FetchedFiles files(begun.spec);
   int signal = 0;
   try {
+    sync_attempt(begun.paths);
     set_variables(begun, own);
     Command command(begun);
     result.status = launch::exit_status(command.wait());
@@ -230,7 +231,7 @@ bool run_local_attempt(const BegunAttempt& begun, const Variables& own) {
   add_reason(files.copy(begun.paths, begun.attempt), result);
   result.ended = now_seconds();
   // Its lock says meanwhile that the job is not over.
-  const int asked = write_when_there_is_space(begun.paths, {SIGTERM, SIGINT, SIGHUP},
+  const int asked = write_when_there_is_space(begun.paths, begun.attempt, {SIGTERM, SIGINT, SIGHUP},
                                               [&] { end_attempt(begun.paths, result); });
   if (asked != 0) signal = asked;
   if (::chdir("/") != 0) return signal == 0;  // so that the folder can be removed

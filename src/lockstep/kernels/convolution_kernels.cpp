@@ -1,5 +1,7 @@
 #include "lockstep/kernels/convolution_kernels.h"
 
+#include <cpuid.h>
+
 #include <algorithm>
 #include <type_traits>
 
@@ -11,9 +13,23 @@ namespace lockstep::kernels {
 LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
 const ConvolutionKernels<BFloat16>& amx_convolution_kernels();
 
+namespace {
+
+/// AMD's family 26, but for the Zen 5 of notebooks (models 20h to 2Fh and 60h to 6Fh), which splits wide
+/// vectors.
+bool is_wide_zen5() {
+  unsigned signature = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__builtin_cpu_is("amd") || __get_cpuid(1, &signature, &ebx, &ecx, &edx) == 0) return false;
+  const unsigned family = (signature >> 8 & 0xF) + (signature >> 20 & 0xFF);
+  const unsigned models = signature >> 16 & 0xF;
+  return family == 26 && models != 2 && models != 6;
+}
+
+}  // namespace
+
 bool prefers_wide_vectors() {
-  static const bool intel = __builtin_cpu_is("intel");
-  return intel;
+  static const bool wide = __builtin_cpu_is("intel") || is_wide_zen5();
+  return wide;
 }
 
 namespace {

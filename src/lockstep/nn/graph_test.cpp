@@ -151,7 +151,7 @@ TEST(Graph, ClashingShapesAreNamed) {
   EXPECT_THAT(complaint(R"([{"type":"relu","inputs":["input","input"]}])"),
               HasSubstr("takes one input, but 2 are given"));
   EXPECT_THAT(complaint(R"([{"type":"conv2d","filters":3,"kernel":3,"groups":2}])"),
-              HasSubstr("2 groups, which must divide the 1 channels of \"input\" and the 3 filters"));
+              HasSubstr("2 groups, which must divide the 1 channel of \"input\" and the 3 filters"));
 }
 
 TEST(Graph, TheOutputHasToBeLogits) {

@@ -1,5 +1,6 @@
 #include "lockstep/nn/layer.h"
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::nn {
@@ -63,9 +64,8 @@ const LayerInput& timeless_input(const std::vector<LayerInput>& inputs, const ch
 void check_groups(int64_t groups, int64_t filters, const LayerInput& input) {
   const int64_t channels = input.shape.front();
   if (channels % groups == 0 && filters % groups == 0) return;
-  throw Misfit{"has " + std::to_string(groups) + " groups, which must divide the " +
-                   std::to_string(channels) + " channels of \"" + input.name + "\" and the " +
-                   std::to_string(filters) + " filters",
+  throw Misfit{"has " + counted(groups, "group") + ", which must divide the " + counted(channels, "channel") +
+                   " of \"" + input.name + "\" and the " + counted(filters, "filter"),
                "use a number of groups that divides both"};
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/layers.h"
 
@@ -49,7 +50,7 @@ std::string line_of(const Cells& cells, const std::vector<int>& widths) {
 
 std::string tensor_total(const char* kind, int64_t tensors, int64_t count) {
   return std::to_string(tensors) + " " + kind + (tensors == 1 ? " tensor" : " tensors") + " with " +
-         with_commas(count) + (count == 1 ? " number" : " numbers");
+         counted(count, "number");
 }
 
 }  // namespace
@@ -74,8 +75,7 @@ std::vector<std::vector<std::string>> network_table_cells(const NetworkTable& ta
 }
 
 std::string network_totals_text(const NetworkTable& table) {
-  const std::string layers =
-      std::to_string(table.rows.size()) + (table.rows.size() == 1 ? " layer" : " layers");
+  const std::string layers = counted(std::ssize(table.rows), "layer");
   const std::string learnables =
       tensor_total("learnable", table.learnable_tensor_count(), table.learnable_count());
   const std::string states = tensor_total("state", table.state_tensor_count(), table.state_count());

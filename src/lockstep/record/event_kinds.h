@@ -162,6 +162,7 @@ struct Step {
   double update_seconds = 0;
   double checkpoint_seconds = 0;
   std::vector<int64_t> shard_workers{};
+  std::optional<std::vector<double>> worker_seconds{};
   int64_t page_faults = 0;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("loss", self.loss, "of this mini-batch");
@@ -183,6 +184,9 @@ struct Step {
     field("update_seconds", self.update_seconds, "");
     field("checkpoint_seconds", self.checkpoint_seconds, "since the last logged step");
     field("shard_workers", self.shard_workers, "the worker that computed each shard");
+    field("worker_seconds", self.worker_seconds,
+          "with `--timing`: how long each worker of rank 0's process waited for samples and computed shards, "
+          "without its waits for other workers");
     field("page_faults", self.page_faults, "of the process in this step");
   };
 };

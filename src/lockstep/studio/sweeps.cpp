@@ -157,12 +157,30 @@ sweep::SweepPaths Sweeps::paths_of(const std::string& id) {
   return {*std::move(folder)};
 }
 
+namespace {
+
+// Where each row stands by its result, for pages that sort: [group, place]. The groups stay in their order
+// (rank_of), also where the worst is first.
+Json places_of(const sweep::Table& table) {
+  std::vector<std::pair<sweep::RowRank, size_t>> order;
+  const bool maximize = table.spec.maximizes();
+  for (const sweep::Row& row : table.rows) order.emplace_back(rank_of(row, maximize), order.size());
+  std::sort(order.begin(), order.end());
+  Json places(order.size(), Json());
+  for (size_t place = 0; place < order.size(); ++place)
+    places[order[place].second] = Json::array({order[place].first.first, place});
+  return places;
+}
+
+}  // namespace
+
 Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const sweep::Table& table) {
   Json json = head_of(table);
   json["name"] = name;
   json["folder"] = paths.folder.string();
   json["command"] = table.spec.command;
   json["options"] = to_json(table.spec.options);
+  json["not_reproducible"] = not_reproducible_text(table.spec);
   std::error_code none;
   json["has_report"] = fs::is_regular_file(paths.report(), none);
   Json& parameters = json["parameters"] = Json::array();
@@ -173,6 +191,7 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const 
     if (table.spec.trains()) one["run"] = id_of(paths.trial(row.trial));
     rows.push_back(std::move(one));
   }
+  json["places"] = places_of(table);
   Json& importances = json["importances"] = Json::array();
   for (const sweep::Importance& one : sweep::importances(table)) importances.push_back(to_json(one));
   json["parallel"] = to_json(sweep::parallel_coordinates(table));

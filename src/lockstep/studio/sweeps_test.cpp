@@ -32,6 +32,23 @@ TEST_F(ListedSweeps, APageGetsTheWordsOfParameters) {
   EXPECT_EQ(about["rows"][0]["parameters"].dump(), R"({"size":"16"})");
 }
 
+TEST_F(ListedSweeps, APageGetsTheOrderOfResultsAndWhatMayChangeThem) {
+  sweep::Table table = sweep::read_table(paths_);
+  EXPECT_EQ(about_sweep("one", paths_, table)["not_reproducible"], "");
+  table.spec.not_reproducible = {"--metric seconds"};
+  table.rows.assign(4, {});
+  table.rows[0].state = sweep::TrialState::early;
+  table.rows[0].value = 0.9;
+  for (const size_t row : {1, 2}) {
+    table.rows[row].state = sweep::TrialState::ended;
+    table.rows[row].value = 0.5;
+  }
+  const Json about = about_sweep("one", paths_, table);
+  EXPECT_EQ(about["not_reproducible"], "another sweep may give another table, because of --metric seconds");
+  EXPECT_EQ(about["places"].dump(), "[[0,2],[0,0],[0,1],[2,3]]");
+  EXPECT_FALSE(about["rows"][0].contains("place")) << "a parameter may have this name";
+}
+
 // A damaged log may be long, and the list is asked for each second.
 TEST_F(ListedSweeps, ADamagedLogIsReadAgainWhenItHasChanged) {
   const std::string whole = read_file(paths_.log(), 1 << 20);

@@ -60,10 +60,10 @@ class Engine {
       if (places_.running().empty() && !search_.next()) break;
       std::this_thread::sleep_for(options_.shared ? kSharedPoll : kPoll);
       const auto now = Clock::now();
-      const double free =
-          std::max(0.0, static_cast<double>(side_by_side_) - static_cast<double>(places_.workers()) /
-                                                                 static_cast<double>(spec_.options.workers));
-      idle_ += free * std::chrono::duration<double>(now - last).count();
+      const double busy = static_cast<double>(places_.workers()) / static_cast<double>(spec_.options.workers);
+      const double free = std::max(0.0, static_cast<double>(side_by_side_) - busy);
+      const bool are_left = std::ssize(search_.trials()) < search_.count();  // else nothing is waited for
+      if (are_left) idle_ += free * std::chrono::duration<double>(now - last).count();
       last = now;
       look_at_trials();
       look_for_requests();
@@ -153,20 +153,13 @@ class Engine {
   }
 
   std::vector<std::string> words_of(int64_t trial) const {
-    std::vector<std::string> words;
-    for (const auto& [name, value] : parameters_of(trial)) words.push_back(name + "=" + value);
-    return words;
-  }
-
-  Assignment parameters_of(int64_t trial) const {
-    return search_.space().assignment(search_.trials()[static_cast<size_t>(trial)].point);
+    return search_.space().words_of(search_.trials()[static_cast<size_t>(trial)].point);
   }
 
   void look_at_told(const Trial& trial) {
     kept_weights_.take(trial);
     if (trial.state != TrialState::early || history_.ended_early(trial)) return;
-    history_.early[trial.number] = trial.step;
-    log_.write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
+    write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
     say(trial, "");
   }
 
@@ -224,31 +217,31 @@ class Engine {
 
   void start(const Segment& segment) {
     if (const auto asked = result_of_asked_end(paths_, spec_, segment)) return add_outcome(segment, *asked);
+    const Trial& trial = search_.trials()[static_cast<size_t>(segment.trial)];
     const std::vector<std::string> words = words_of(segment.trial);
     history_.begun[segment.trial] = words;
     log_.write({.kind = LogKind::begin, .trial = segment.trial, .until = segment.until, .parameters = words});
     const auto more = workers_of_.find(segment);
     const bool was_lost = history_.losses[segment.trial] > 0;  // it may be what ends others of its process
     places_.start({.segment = segment,
-                   .parameters = parameters_of(segment.trial),
+                   .parameters = search_.space().assignment(trial.point),
                    .lockstep = options_.lockstep,
                    .workers = more == workers_of_.end() ? spec_.options.workers : more->second},
                   was_lost);
-    say(search_.trials()[static_cast<size_t>(segment.trial)], "");
+    say(trial, "");
   }
 
   void look_at_trials() {
     for (const EndedTrial& ended : places_.take_ended()) take_end(ended);
   }
 
-  void take_end(const EndedTrial& ended) {
+  void take_end(EndedTrial ended) {
     const Segment& segment = ended.segment;
     // A program that a person has stopped gives what it has printed until then, and a training that has come
     // to its rung meanwhile what it has there.
     const bool asked = stopped_by_hand_.contains(segment.trial), by_hand = asked && !spec_.trains();
-    EndedTrial judged = ended;
-    if (by_hand) judged.end = launch::End{0};
-    TrialResult result = result_of(paths_, spec_, judged);
+    if (by_hand) ended.end = launch::End{0};
+    TrialResult result = result_of(paths_, spec_, ended);
     if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
     // A program that saves and ends well may have printed only what it had by then.
     const bool is_half = !spec_.trains() && !by_hand;
@@ -275,18 +268,17 @@ class Engine {
     stop_again();
     for (const SweepRequest& asked : requests_in(paths_)) {
       if (asked.what == "stop" && !asked.trial) stops_ = true;
-      const bool is_mine = asked.trial && (!options_.shared || places_.is_running(*asked.trial));
-      if (!is_mine) continue;  // all programs see that the sweep is to stop
+      const bool is_answered = asked.trial && ((asked.what == "stop" && stop_trial(*asked.trial)) ||
+                                               (asked.what == "restart" && restart(*asked.trial)));
+      if (!is_answered) continue;  // all programs see that the sweep is to stop
       std::error_code none;
       fs::remove(asked.file, none);
-      if (asked.what == "stop") stop_trial(*asked.trial);
-      if (asked.what == "restart") restart(*asked.trial);
     }
   }
 
-  // The search is asked again from its start, as after a kill.
-  void restart(int64_t trial) {
-    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
+  // The search is asked again from its start, as after a kill. Returns whether the request has been answered.
+  bool restart(int64_t trial) {
+    if (options_.shared ? !places_.is_running(trial) : trial >= std::ssize(search_.trials())) return false;
     stop_trials();
     restart_trial(paths_, log_, trial);
     search_ = Search(spec_.space, search_options());
@@ -296,22 +288,32 @@ class Engine {
     stopped_by_hand_.erase(trial);
     kept_weights_ = KeptWeights(paths_, spec_);  // others may go on, and have weights again
     is_stopping_ = false;
+    return true;
   }
 
-  void stop_trial(int64_t trial) {
+  bool stop_trial(int64_t trial) {
     if (!places_.is_running(trial)) return stop_between_rungs(trial);
     stopped_by_hand_[trial] = Clock::now();
-    if (spec_.trains()) return ask_run_to_end(paths_, trial);
+    if (spec_.trains()) ask_run_to_end(paths_, trial);
     for (const auto& [segment, running] : places_.running()) {
-      if (segment.trial == trial) places_.stop(segment);
+      if (!spec_.trains() && segment.trial == trial) places_.stop(segment);
     }
+    return true;
   }
 
-  // It ends when its turn comes (result_of_asked_end).
-  void stop_between_rungs(int64_t trial) {
-    if (trial < 0 || trial >= static_cast<int64_t>(search_.trials().size())) return;
-    if (is_over(search_.trials()[static_cast<size_t>(trial)].state)) return;
-    if (spec_.trains() && record::holds_run(paths_.trial(trial))) ask_run_to_end(paths_, trial);
+  // A trial that nobody trains now ends where it is. False: not yet, as where its run is to be made anew.
+  bool stop_between_rungs(int64_t trial) {
+    if (trial >= std::ssize(search_.trials())) return false;
+    if (is_over(search_.trials()[static_cast<size_t>(trial)].state)) return true;
+    const Segment segment = search_.segment_of(trial);
+    const auto known = history_.known.find(segment);  // not told yet
+    if (known != history_.known.end() && is_over(outcome_of(known->second).state)) return true;
+    if (!spec_.trains() || !record::holds_run(paths_.trial(trial)) || !claim(segment)) return false;
+    const bool is_settled = has_parameters_of_search(trial);
+    if (is_settled) ask_run_to_end(paths_, trial);
+    const auto result = is_settled ? result_of_asked_end(paths_, spec_, segment) : std::nullopt;
+    result ? add_outcome(segment, *result) : release(segment);  // without one, when its turn comes
+    return is_settled;
   }
 
   // A run that was only about to begin takes a request for one to an earlier attempt.
@@ -376,8 +378,7 @@ class Engine {
   Clock::time_point looked_ = Clock::now(), moved_at_ = Clock::now();
   int64_t moved_ = 0;
   double idle_ = 0;
-  bool stops_ = false;
-  bool is_stopping_ = false;
+  bool stops_ = false, is_stopping_ = false;
 };
 
 }  // namespace
@@ -390,10 +391,7 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
     if (jobs::is_held(paths.lock())) refuse_second_program(paths);
     return Engine(paths, spec, options).run();
   }
-  const auto lock = jobs::FileLock::try_take(paths.lock());
-  if (!lock || is_shared_now(paths)) refuse_second_program(paths);
-  settle_earlier_requests(paths);
-  write_spec(paths, spec);
+  const auto lock = begin_alone(paths, spec, options.start);
   return Engine(paths, spec, options).run();
 }
 

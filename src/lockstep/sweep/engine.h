@@ -6,16 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/jobs/job_lock.h"
 #include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::sweep {
 
+/// Of a sweep in a folder that had none when a program looked, and then checked only what it begins.
+enum class SweepStart { begins_or_goes_on, begins };
+
 struct EngineOptions {
   std::string lockstep{};  ///< the program lockstep, for trials that train
   int64_t cores = 1;       ///< that trials may use
-  int64_t memory = 0;      ///< bytes that trials on threads may use together; 0: most of what is free
+  int64_t memory = 0;      ///< bytes for all trials on threads, or on each GPU; 0: most of what is free
   /// Several programs work on the sweep, also on machines that share its disk: each trains other trials.
   bool shared = false;
+  SweepStart start = SweepStart::begins_or_goes_on;
   /// Whether weights do not depend on the number of workers, so that it may change while a trial goes on.
   bool moves_workers = true;
   std::stop_token stop{};
@@ -26,7 +31,7 @@ struct EngineOptions {
 struct SweepEnd {
   bool is_complete = false;
   double seconds = 0;
-  double idle_seconds = 0;  ///< of places side by side that had nothing to do while others worked
+  double idle_seconds = 0;  ///< of places that waited for results while trials were left to begin
   int64_t side_by_side = 0;
   int64_t moved = 0;        ///< how often a trial went on with other workers
   int64_t peak_memory = 0;  ///< bytes of the process of trials on threads; 0: there was none
@@ -38,14 +43,16 @@ std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& sp
 
 /// Makes or continues the sweep in this folder, and writes its spec, unless EngineOptions::shared. The
 /// folder's lock is held meanwhile; call it on a thread that lives as long, for trials end with it. Throws
-/// invalid_option if another program works on the sweep, but for those with EngineOptions::shared on both
-/// sides; nothing has changed then.
+/// invalid_option if another program works on the sweep or prepares it, but for those with
+/// EngineOptions::shared on both sides, and if a sweep that is to begin is there; nothing has changed then.
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options);
 
 /// Makes or continues a sweep for programs that share it: writes its spec, and removes what earlier ones were
 /// asked for. Throws invalid_option, before it writes, if a program works on the sweep that does not share
-/// it.
-void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec);
+/// it, or prepares it too, and if a sweep that is to begin is there. The caller holds the lock until the jobs
+/// are submitted.
+jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec,
+                                    SweepStart start = SweepStart::begins_or_goes_on);
 
 /// Forgets what became of a trial; it begins anew when the sweep goes on, and so do those later ones that get
 /// other parameters because of its result. The caller holds the sweep's lock.

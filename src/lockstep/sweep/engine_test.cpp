@@ -20,7 +20,6 @@
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/internal/claims.h"
 #include "lockstep/sweep/internal/history.h"
-#include "lockstep/sweep/internal/kept_weights.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
 
 namespace lockstep::sweep {
@@ -86,17 +85,14 @@ class SweepEngine : public testing::Test {
     return run_sweep(paths_, spec, {.lockstep = program_, .moves_workers = false});
   }
 
-  void wait_for_begin(int64_t trial) const {
+  void wait_for(LogKind kind, int64_t trial) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    const auto begins = [&](const LogLine& line) {
-      return line.kind == LogKind::begin && line.trial == trial;
-    };
+    const auto is_it = [&](const LogLine& line) { return line.kind == kind && line.trial == trial; };
     while (std::chrono::steady_clock::now() < end) {
-      const std::vector<LogLine> lines = read_log(paths_);
-      if (std::any_of(lines.begin(), lines.end(), begins)) return;
+      if (std::ranges::any_of(read_log(paths_), is_it)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    ADD_FAILURE() << "trial " << trial << " does not begin";
+    ADD_FAILURE() << "trial " << trial << " does not come so far";
   }
 
   test::TemporaryFolder folder_;
@@ -158,7 +154,7 @@ TEST_F(SweepEngine, ATrialThatIsStoppedWhileItEndsItsRungIsStopped) {
   SweepSpec one = spec();
   one.options.count = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run(one).is_complete); });
-  wait_for_begin(0);
+  wait_for(LogKind::begin, 0);
   ask_to_stop(paths_, 0);
   sweep.join();
   const Table table = read_table(paths_);
@@ -185,25 +181,56 @@ TEST_F(SweepEngine, ARequestThatATrialHasNotReadAtItsRungCounts) {
   EXPECT_EQ(row.step, 2);
 }
 
-// Trial 0 waits at its rung, and would go on when trial 1 is there.
-TEST_F(SweepEngine, ATrialThatIsStoppedBetweenTwoRungsDoesNotGoOn) {
-  folder_.write("accuracies", "0.9\n0.5\n");
+// Trial 0 waits at its rung, while trial 1 has the only place. It would go on if it is the better one.
+TEST_F(SweepEngine, ATrialThatIsStoppedBetweenTwoRungsIsStoppedAtOnce) {
   folder_.write("asked", "1\n");
   SweepSpec two = spec();
   two.options.stop_rule = StopRule::asha;
-  two.options.reduction = 2;
-  two.options.count = 2;
-  std::jthread sweep([&] { EXPECT_TRUE(run(two).is_complete); });
-  while (!fs::exists(record::RunPaths{paths_.trial(1)}.events()))
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  ask_to_stop(paths_, 0);
-  while (!requests_in(paths_).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  record::make_request(paths_.trial(1), {.request = record::RequestKind::report});
-  sweep.join();
-  const Row row = read_table(paths_).rows.at(0);
-  EXPECT_EQ(row.state, TrialState::stopped);
-  EXPECT_EQ(row.value, 0.9);
-  EXPECT_EQ(row.step, 2);
+  two.options.reduction = two.options.count = 2;
+  for (const auto& [shared, accuracies] :
+       {std::pair{false, "0.9\n0.5\n"}, {true, "0.9\n0.5\n"}, {false, "0.9\n0.95\n"}}) {
+    fs::remove_all(paths_.folder);
+    folder_.write("accuracies", accuracies);
+    prepare_shared_sweep(paths_, two);
+    std::jthread sweep([&, shared = shared] {
+      EXPECT_TRUE(run_sweep(paths_, two, {.lockstep = program_, .shared = shared, .moves_workers = false})
+                      .is_complete);
+    });
+    while (!fs::exists(record::RunPaths{paths_.trial(1)}.events()))
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ask_to_stop(paths_, 0);
+    while (!requests_in(paths_).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::stopped);
+    record::make_request(paths_.trial(1), {.request = record::RequestKind::report});
+    sweep.join();
+    const Row row = read_table(paths_).rows.at(0);
+    EXPECT_EQ(row.state, TrialState::stopped);
+    EXPECT_EQ(row.value, 0.9);
+    EXPECT_EQ(row.step, 2);
+  }
+}
+
+// Trial 1 has come to its rung, and the search does not know it before trial 0 is there too.
+TEST_F(SweepEngine, ATrialIsStoppedWhoseRungTheSearchDoesNotKnowYet) {
+  folder_.write("asked", "0\n");
+  SweepSpec two = spec();
+  two.options.stop_rule = StopRule::asha;
+  two.options.reduction = two.options.count = two.options.lag = two.options.trials = 2;
+  for (const char* accuracies : {"0.9\n0.5\n", "0.9\n0.95\n"}) {
+    fs::remove_all(paths_.folder);
+    folder_.write("accuracies", accuracies);
+    std::jthread sweep([&] { EXPECT_TRUE(run(two).is_complete); });
+    wait_for(LogKind::outcome, 1);
+    ask_to_stop(paths_, 1);
+    while (!requests_in(paths_).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(read_table(paths_).rows.at(1).state, TrialState::stopped);
+    record::make_request(paths_.trial(0), {.request = record::RequestKind::report});
+    sweep.join();
+    EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::ended);
+    const Row row = read_table(paths_).rows.at(1);
+    EXPECT_EQ(row.state, TrialState::stopped);
+    EXPECT_EQ(row.step, 2);
+  }
 }
 
 // What the run folder of trial 0 has when the sweep was killed: `request` was answered, and the attempt ended
@@ -301,34 +328,6 @@ TEST(History, CountsKillsSinceATrialWasFurther) {
   EXPECT_EQ(history.losses_for("memory ran out", 3), 0);
 }
 
-TEST(KeptWeights, AreThoseOfTheBestInWhateverOrderTrialsEnd) {
-  const test::TemporaryFolder folder;
-  std::vector<Trial> trials{{.number = 0, .state = TrialState::ended, .value = 0.3},
-                            {.number = 1, .state = TrialState::early, .value = 0.9},
-                            {.number = 2, .state = TrialState::ended, .value = 0.5},
-                            {.number = 3, .state = TrialState::failed},
-                            {.number = 4, .state = TrialState::running, .value = 0.1}};
-  SweepSpec spec{.command = {"train", "data"}};
-  spec.options.keep_weights = 2;
-  const SweepPaths paths{folder.path()};
-  const auto weights = [&](int64_t trial) { return record::RunPaths{paths.trial(trial)}.weights(); };
-  for (size_t turns = 0; turns < trials.size(); ++turns) {
-    for (const Trial& trial : trials) {
-      make_folders(paths.trial(trial.number));
-      write_file_atomic(weights(trial.number), "weights");
-    }
-    KeptWeights kept(paths, spec);
-    for (const Trial& trial : trials) kept.take(trial);
-    for (const Trial& trial : trials) kept.take(trial);
-    std::vector<int64_t> left;
-    for (int64_t trial = 0; trial < 5; ++trial) {
-      if (fs::exists(weights(trial))) left.push_back(trial);
-    }
-    EXPECT_THAT(left, testing::ElementsAre(0, 2, 4)) << turns;
-    std::rotate(trials.begin(), trials.begin() + 1, trials.end());
-  }
-}
-
 // Trial 5 ends early, and goes on when trial 4 has another result.
 TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTheBest) {
   folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.9\n0.65\n0.3\n");
@@ -336,7 +335,7 @@ TEST_F(SweepEngine, ATrialThatGoesOnAfterARestartOfAnotherKeepsNoWeightsBeyondTh
   SweepSpec keeps_one = spec();
   keeps_one.options.keep_weights = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run(keeps_one).is_complete); });
-  wait_for_begin(6);
+  wait_for(LogKind::begin, 6);
   while (!fs::exists(folder_.path() / "sleeps")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(read_table(paths_).rows[5].state, TrialState::early);
   folder_.write("accuracies", "0.5\n0.6\n0.7\n0.8\n0.1\n0.65\n0.3\n");

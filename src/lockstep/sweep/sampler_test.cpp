@@ -117,20 +117,26 @@ TEST(Space, ADashIsNoRange) {
 }
 
 TEST(Samplers, StayInTheSpaceAndRepeat) {
-  const Space space = mixed_space();
+  Space space = mixed_space();
+  space.add("w", "0.25..0.75:when=c=a|b");
   for (const SearchKind kind :
        {SearchKind::grid, SearchKind::random, SearchKind::sobol, SearchKind::tpe, SearchKind::gp}) {
     const auto a = make_sampler(space, {.kind = kind, .seed = 7});
     const auto b = make_sampler(space, {.kind = kind, .seed = 7});
-    for (const int64_t trial : {5, 0, 31, 4}) {
+    std::set<bool> counts;
+    for (int64_t trial = 40; trial >= 0; --trial) {
       const Point point = a->suggest(trial, {});
-      EXPECT_EQ(point, b->suggest(trial, {}));
+      EXPECT_THAT(b->suggest(trial, {}), testing::Pointwise(testing::NanSensitiveDoubleEq(), point));
       for (size_t i = 0; i < space.size(); ++i) {
+        EXPECT_EQ(space.counts(i, point), !std::isnan(point[i]));
+        if (std::isnan(point[i])) continue;
         const Parameter& parameter = space.parameters()[i];
         EXPECT_GE(point[i], parameter.is_number() ? parameter.low : 0);
         EXPECT_LE(point[i], parameter.is_number() ? parameter.high : 2);
       }
+      counts.insert(space.counts(5, point));
     }
+    EXPECT_EQ(counts.size(), 2u) << "it counts for some trials";
   }
 }
 

@@ -89,6 +89,10 @@ bool Search::is_under_way(const Segment& segment) const {
   return trial.state == TrialState::running && segment.until == end_of_segment(trial);
 }
 
+Segment Search::segment_of(int64_t trial) const {
+  return {.trial = trial, .until = end_of_segment(trials_.at(static_cast<size_t>(trial)))};
+}
+
 bool Search::tells_in_any_order() const {
   return options_.free || (!sampler_->learns() && options_.stop == StopRule::none);
 }

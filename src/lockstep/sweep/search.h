@@ -115,6 +115,9 @@ class Search {
   /// Whether the segment was given out and has no outcome yet.
   bool is_under_way(const Segment& segment) const;
 
+  /// The next segment of a trial that has begun and is not over, also of one that is not given out.
+  Segment segment_of(int64_t trial) const;
+
   /// The segment whose outcome is told next. Nothing if the search is over.
   std::optional<Segment> next();
   /// Whether any segment under way may be told instead: with SearchOptions::free, and where no trial depends

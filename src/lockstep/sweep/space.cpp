@@ -249,6 +249,12 @@ Json Space::json_of(const Assignment& assignment) const {
   return json;
 }
 
+std::vector<std::string> Space::words_of(const Point& point) const {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : assignment(point)) words.push_back(name + "=" + value);
+  return words;
+}
+
 std::optional<Point> Space::point_of(const std::vector<std::string>& words) const {
   Point point(size(), kAbsent);
   for (const std::string& word : words) {

@@ -58,13 +58,15 @@ class Space {
 
   /// The values that count, as text. The text of a number reads back as the same number.
   Assignment assignment(const Point& point) const;
+  /// The same as words, NAME=VALUE.
+  std::vector<std::string> words_of(const Point& point) const;
 
   /// The values by their names. A value of a range is a number. One of a list is a number if JSON writes each
   /// number of the list as it stands there and whole ones are at most 2^53; else it is a text, as 007 and
   /// 1e-3.
   Json json_of(const Assignment& assignment) const;
 
-  /// The point whose assignment these words, NAME=VALUE, are. Nothing if they are of another space.
+  /// The point whose words these are. Nothing if they are of another space.
   std::optional<Point> point_of(const std::vector<std::string>& words) const;
 
   /// {"learning-rate": "0.001..0.1:log", ...}

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
@@ -18,6 +19,7 @@ namespace lockstep::sweep {
 namespace {
 
 constexpr int64_t kMostSpec = int64_t{16} << 20;
+constexpr const char* kReasons = "not_reproducible";
 
 std::string four_digits(int64_t number) {
   std::string text = std::to_string(number);
@@ -49,6 +51,10 @@ std::filesystem::path SweepPaths::trial(int64_t number) const {
 
 std::filesystem::path SweepPaths::output(int64_t number) const {
   return folder / "trials" / (four_digits(number) + ".out");
+}
+
+std::filesystem::path SweepPaths::parameters(int64_t number) const {
+  return folder / "trials" / (four_digits(number) + ".parameters.json");
 }
 
 bool SweepSpec::on_threads() const {
@@ -104,12 +110,21 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
       spec.space = Space::from_json(value);
     } else if (key == "working_folder" && value.is_string()) {
       spec.working_folder = value.get<std::string>();
+    } else if (key == kReasons && value.is_array()) {
+      spec.not_reproducible = value.get<std::vector<std::string>>();
     } else {
       options[key] = value;
     }
   }
   read_json(options, spec.options, where);
+  if (!json.contains(kReasons) && spec.options.free) spec.not_reproducible.emplace_back("--free");
   return spec;
+}
+
+std::string not_reproducible_text(const SweepSpec& spec) {
+  if (spec.not_reproducible.empty()) return "";
+  return printable("another sweep may give another table, because of " +
+                   join(spec.not_reproducible, " and "));
 }
 
 SweepSpec read_spec(const SweepPaths& paths) {
@@ -134,6 +149,7 @@ void write_spec(const SweepPaths& paths, const SweepSpec& spec) {
   json["command"] = spec.command;
   json["working_folder"] = spec.working_folder;
   json["parameters"] = spec.space.to_json();
+  json[kReasons] = spec.not_reproducible;
   write_file_atomic(paths.spec(), json.dump(2) + "\n");
 }
 
@@ -194,16 +210,19 @@ bool Table::can_end(int64_t trial) const {
   });
 }
 
+RowRank rank_of(const Row& row, bool maximize) {
+  const double value = row.value.value_or(kAbsent);
+  if (const auto rank = rank_of_result(row.state, value, maximize)) return {0, *rank};
+  if (std::isnan(value)) return {2, {}};
+  return {1, {false, maximize ? -value : value}};
+}
+
 const Row* Table::best() const {
-  const Row* best = nullptr;
-  std::optional<ResultRank> rank_of_best;
-  for (const Row& row : rows) {
-    const auto rank = rank_of_result(row.state, row.value.value_or(kAbsent), spec.maximizes());
-    if (!rank || (rank_of_best && *rank >= *rank_of_best)) continue;
-    best = &row;
-    rank_of_best = rank;
-  }
-  return best;
+  const bool maximize = spec.maximizes();
+  const auto best = std::min_element(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    return rank_of(a, maximize) < rank_of(b, maximize);
+  });
+  return best != rows.end() && rank_of(*best, maximize).first == 0 ? &*best : nullptr;
 }
 
 Table read_table(const SweepPaths& paths) { return TableReader(paths).read(); }
@@ -224,7 +243,10 @@ Json json_of(const Row& row, const Space& space) {
 void check_is_trial(const SweepPaths& paths, int64_t trial) {
   const Table table = read_table(paths);
   if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
-    throw Error(ErrorCode::not_found, "the sweep has no trial " + std::to_string(trial),
+    throw Error(ErrorCode::not_found,
+                "the sweep has no trial " + std::to_string(trial) + ": " +
+                    (table.rows.empty() ? "none" : counted(std::ssize(table.rows), "trial")) +
+                    (table.rows.size() > 1 ? " have" : " has") + " begun, numbered from 0",
                 "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
 }
 

@@ -26,10 +26,13 @@ struct SweepPaths {
     return folder / "runners";
   }  ///< a lock of each, where there are several
   std::filesystem::path claims() const { return folder / "claims"; }
-  std::filesystem::path jobs() const { return folder / "jobs.json"; }  ///< in which runners work
+  std::filesystem::path jobs() const { return folder / "jobs.json"; }       ///< in which runners work
+  std::filesystem::path jobs_lock() const { return folder / "jobs.lock"; }  ///< of who submits them
   std::filesystem::path report() const { return folder / "report.html"; }
   std::filesystem::path trial(int64_t number) const;
   std::filesystem::path output(int64_t number) const;  ///< what it wrote to standard output and error
+  /// {parameters} of another program than train. Beside the folder, which the program may make a run's.
+  std::filesystem::path parameters(int64_t number) const;
 };
 
 /// sweep.json.
@@ -38,6 +41,8 @@ struct SweepSpec {
   Space space{};
   std::vector<std::string> command{};  ///< "train" and its words, or another program
   std::string working_folder{};
+  /// What makes the table depend on the clock, the machine or the workers; empty: nothing is known to.
+  std::vector<std::string> not_reproducible{};
 
   bool trains() const { return !command.empty() && command.front() == "train"; }
   /// Whether trials are threads of one process.
@@ -50,6 +55,9 @@ struct SweepSpec {
 /// Throws not_found if it is no folder of a sweep, corrupt_data.
 SweepSpec read_spec(const SweepPaths& paths);
 void write_spec(const SweepPaths& paths, const SweepSpec& spec);
+/// "another sweep may give another table, because of --free"; empty if nothing is known to make it another
+/// one.
+std::string not_reproducible_text(const SweepSpec& spec);
 /// sweep.json as a user may write it: "command", "parameters" and options by their names. Throws
 /// invalid_option.
 SweepSpec spec_from_json(const Json& json, const std::string& where);
@@ -82,6 +90,11 @@ std::string state_of(const Row& row);
 std::string result_text(double value);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);
+
+/// Where a trial stands by its result, the best first: trials whose result counts (rank_of_result), then
+/// those that have one so far, then those without one. Of equal ones the first trial is the best.
+using RowRank = std::pair<int, ResultRank>;
+RowRank rank_of(const Row& row, bool maximize);
 
 struct Table {
   SweepSpec spec{};

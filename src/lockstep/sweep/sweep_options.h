@@ -74,8 +74,8 @@ struct SweepOptions {
           "threads: of one process, which has one copy of the data; processes: each trial is one, so that a "
           "crash ends no other; auto: threads for train");
     field("memory", self.memory,
-          "memory of all trials on threads, such as 8G; a trial that does not fit waits; empty: most of what "
-          "is free");
+          "memory of all trials on threads and of the images that they share, such as 8G, or of each GPU on "
+          "which they train; a trial that does not fit waits; empty: most of what is free");
     field("profile", self.profile,
           "train trials as jobs of this profile, which go on without this program (lockstep cluster list); "
           "empty: with "
@@ -89,7 +89,7 @@ struct SweepOptions {
     field("retries", self.retries, "how often a trial that was killed or ran out of memory starts again",
           between(0, 1000));
     field("Output");
-    field("output", self.output, "folder of the sweep; empty: sweeps/sweep-001, sweep-002, ...");
+    field("output", self.output, "folder of the sweep; default: sweeps/sweep-001, sweep-002, ...");
     field("keep-weights", self.keep_weights,
           "only this number of best trials keep weights and checkpoints; 0: all do", between(0, 1e6));
     field("resume", self.resume, "continue the sweep in --output; repeating its command does the same");

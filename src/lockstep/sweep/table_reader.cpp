@@ -30,6 +30,8 @@ void apply(const LogLine& line, Row& row) {
     case LogKind::lost:
       break;
     case LogKind::early:
+      // By a program that had not read yet that a person has ended it there.
+      if (row.state == TrialState::stopped && line.step == row.step) break;
       row.state = TrialState::early;
       row.error.clear();
       row.weights_hash.clear();  // of its full length, if another search had trained it that far

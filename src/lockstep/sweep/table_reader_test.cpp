@@ -64,6 +64,20 @@ TEST_F(ReadTable, IsTheSameAfterEachLine) {
   EXPECT_EQ(table.rows[0].note, "a note");
 }
 
+TEST_F(ReadTable, ATrialThatAPersonHasStoppedStaysStoppedThere) {
+  LogWriter log(paths_);
+  log.write({.kind = LogKind::outcome,
+             .trial = 0,
+             .until = 30,
+             .state = TrialState::stopped,
+             .value = 1,
+             .step = 20});
+  log.write({.kind = LogKind::early, .trial = 0, .value = 1, .step = 20});
+  EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::stopped);
+  log.write({.kind = LogKind::early, .trial = 0, .value = 1, .step = 10});
+  EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::early);
+}
+
 // What was read before is not looked at again, so that a look at a long log costs no more than at a short
 // one.
 TEST_F(ReadTable, ReadsOnlyTheLinesThatWereAdded) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <optional>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/status_line.h"
@@ -98,14 +99,13 @@ class Progress final : public View {
   // What was chosen automatically is told before the run spends an hour on it.
   void show_plan(const record::Event& event) {
     const auto figure = [&](const char* name) { return std::llround(record::number(event, name, 0)); };
-    const std::string count =
-        event.values.value("streamed", false) ? "streamed" : with_commas(figure("train_count"));
+    const bool sequences = figure("time_steps") > 0;
+    const std::string noun = sequences ? "sequence" : "image";
     const std::string data =
-        count + (figure("time_steps") > 0 ? " sequences"
-                                          : " images of " + std::to_string(figure("height")) + "x" +
-                                                std::to_string(figure("width")));
-    const std::string workers =
-        std::to_string(figure("workers")) + (figure("workers") == 1 ? " worker" : " workers");
+        (event.values.value("streamed", false) ? "streamed " + noun + "s"
+                                               : counted(figure("train_count"), noun)) +
+        (sequences ? "" : " of " + std::to_string(figure("height")) + "x" + std::to_string(figure("width")));
+    const std::string workers = counted(figure("workers"), "worker");
     std::string text;
     for (const std::string& part : {printable(record::text(event, "network")), ", " + data, ", " + workers,
                                     std::string("; lockstep plan says why")}) {
@@ -269,7 +269,7 @@ class Progress final : public View {
     if (std::isfinite(accuracy) || std::isfinite(test)) line.add(" after ");
     const bool whole_epochs = each == 0 || steps % each == 0;
     const int64_t count = whole_epochs ? history_.status().epoch : steps;
-    line.add(with_commas(count) + (whole_epochs ? " epoch" : " step") + (count == 1 ? "" : "s") + " in " +
+    line.add(counted(count, whole_epochs ? "epoch" : "step") + " in " +
              fixed(record::number(event, "seconds", 0), 1) + " s");
     const double speed = record::number(event, "images_per_second");
     if (speed > 0) line.add(", " + as_speed(speed) + " " + history_.status().samples + "/s");

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/log_name.h"
 #include "lockstep/view/internal/curves_drawing.h"
@@ -84,10 +85,8 @@ std::string head_figures(const Report& report, const History& history) {
   text += figure("best held-out accuracy", best, small_percent(best),
                  best_step > 0 ? "at step " + with_commas(std::llround(best_step)) : "");
   text += figure("test accuracy", test, small_percent(test));
-  text +=
-      figure("time", seconds, escaped(as_duration(seconds)),
-             with_commas(history.status().epoch) + (history.status().epoch == 1 ? " epoch, " : " epochs, ") +
-                 with_commas(history.status().step) + " steps");
+  text += figure("time", seconds, escaped(as_duration(seconds)),
+                 counted(history.status().epoch, "epoch") + ", " + counted(history.status().step, "step"));
   text += figure("speed", speed, as_speed(speed) + "<small>&nbsp;/s</small>", history.status().samples);
   return text.empty() ? "" : "<div class=\"figures\">\n" + text + "</div>\n";
 }

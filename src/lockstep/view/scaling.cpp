@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/drawing.h"
 
@@ -25,9 +26,7 @@ constexpr std::array<const char*, 6> kColours{"#2a6fb0", "#d8701a", "#3f8f5e",
                                               "#a03f7f", "#7a6f1e", "#5b54b8"};
 
 const char* colour_of(size_t run) { return kColours[run % kColours.size()]; }
-std::string name_of(int64_t workers) {
-  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
-}
+std::string name_of(int64_t workers) { return counted(workers, "worker"); }
 
 std::vector<Point> thinned(const ScalingRun& run, double unit) {
   std::vector<Point> points;

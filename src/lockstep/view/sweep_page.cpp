@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/internal/markup.h"
@@ -66,7 +67,7 @@ std::string head(const SweepPage& page) {
     figures +=
         figure(table.spec.metric(), result_of(*best), "trial " + std::to_string(best->trial) + ", the best");
   figures += figure("trials", with_commas(static_cast<int64_t>(table.rows.size())), states_text(table));
-  figures += figure("time of all trials", as_duration(seconds), with_commas(steps) + " steps");
+  figures += figure("time of all trials", as_duration(seconds), counted(steps, "step"));
   const sweep::SweepOptions& options = table.spec.options;
   figures += figure("search", enum_names(options.search)[static_cast<size_t>(options.search)],
                     "seed " + std::to_string(options.seed) +
@@ -74,10 +75,12 @@ std::string head(const SweepPage& page) {
                              ? ""
                              : std::string(", stop rule ") +
                                    enum_names(options.stop_rule)[static_cast<size_t>(options.stop_rule)]));
+  const std::string mark = not_reproducible_text(table.spec);
   return "<header>\n<h1>" + name_text(page.sweep) + "</h1>\n<p class=\"sub\">sweep · " +
          (table.is_going_on ? "goes on" : "does not go on") + " · " +
          (table.spec.maximizes() ? "the highest " : "the lowest ") + escaped(table.spec.metric()) +
-         " · <code>" + escaped(join(table.spec.command, " ")) + "</code></p>\n<div class=\"figures\">\n" +
+         " · <code>" + escaped(join(table.spec.command, " ")) + "</code></p>\n" +
+         (mark.empty() ? "" : "<p class=\"sub\">" + escaped(mark) + "</p>\n") + "<div class=\"figures\">\n" +
          figures + "</div>\n</header>\n";
 }
 
@@ -159,9 +162,9 @@ class TableRows {
 std::string table_section(const SweepPage& page) {
   std::vector<const Row*> rows;
   for (const Row& row : page.table.rows) rows.push_back(&row);
-  const double sign = page.table.spec.maximizes() ? -1 : 1;
-  const auto loss = [&](const Row* row) { return row->value ? sign * *row->value : HUGE_VAL; };
-  std::stable_sort(rows.begin(), rows.end(), [&](const Row* a, const Row* b) { return loss(a) < loss(b); });
+  const bool maximize = page.table.spec.maximizes();
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Row* a, const Row* b) { return rank_of(*a, maximize) < rank_of(*b, maximize); });
   const TableRows table(page);
   std::string text = "<table class=\"trials\">" + table_heading(page) + "<tbody>\n";
   for (const Row* row : rows) text += table.row(*row);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/columns_of_text.h"
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/history.h"
 #include "lockstep/view/internal/status_line.h"
@@ -69,7 +70,7 @@ std::string end_in_words(const record::Event& event, const History& history) {
     text += std::string(history.validations().empty() ? ", accuracy " : ", held-out accuracy ") +
             as_accuracy(accuracy);
   const int64_t epochs = history.status().epoch;
-  return text + " after " + std::to_string(epochs) + (epochs == 1 ? " epoch" : " epochs") + " in " +
+  return text + " after " + counted(epochs, "epoch") + " in " +
          fixed(record::number(event, "seconds", 0), 1) + " s";
 }
 

@@ -2,7 +2,8 @@
 // everything except CUDA itself runs as on a machine with four GPUs. Between processes their messages are
 // files in $TMPDIR; the number of bytes that a rank sent is added to the file $STAND_IN_LINK_LOG if that is
 // set. JPEGs are decoded by libjpeg's quick methods at full size, which no --decode on the CPU does; if
-// $STAND_IN_WITHOUT_NVJPEG is set they are not decoded.
+// $STAND_IN_WITHOUT_NVJPEG is set they are not decoded. If $STAND_IN_FREE_BYTES is set, so much of
+// each GPU is free.
 #include <cstring>
 #include <algorithm>
 #include <chrono>
@@ -121,7 +122,8 @@ class StandIn : public device::GpuLibrary {
   std::string fingerprint(int64_t) const override { return "stand-in"; }
   void make_repeatable() const override {}
   device::GpuMemory memory(int64_t) const override {
-    return {.total = int64_t{1} << 30, .free = int64_t{1} << 30};
+    const char* free = std::getenv("STAND_IN_FREE_BYTES");
+    return {.total = int64_t{1} << 30, .free = free == nullptr ? int64_t{1} << 30 : std::atoll(free)};
   }
   const device::GpuKernels& kernels() const override { return kernels_; }
   std::unique_ptr<device::StepGraph> make_step_graph(int64_t) const override {

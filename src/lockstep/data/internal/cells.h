@@ -35,9 +35,13 @@ class CellReader {
 /// closing quote; null: not asked.
 std::vector<std::string> cells_of(std::string_view line, char separator, bool* has_open_quote = nullptr);
 
-/// What separates the cells of a table: of comma, semicolon and tab the one that its first line has most
-/// often outside quotes. A blank in lists for Caffe: its first line, or its second one after two names, is an
-/// image's name and one more word. A comma, if nothing does.
+/// What separates the cells of a table or a sequence: what a first line "sep=;" says, as programs write it
+/// for Excel; else of comma, semicolon and tab the one that its first line has most often outside quotes. A
+/// blank in lists for Caffe: its first line, or its second one after two names, is an image's name and one
+/// more word. A comma, if nothing does.
 char separator_of(std::string_view text);
+
+/// Whether a line is blank, or only says what the separator is: "sep=;".
+bool has_no_cells(std::string_view line);
 
 }  // namespace lockstep::data

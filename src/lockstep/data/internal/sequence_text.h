@@ -36,9 +36,15 @@ inline constexpr const char* kOpenQuote = "the line has a quote (\") without a s
 
 /// A cell's number. from_chars takes no plus sign.
 std::string_view without_plus(std::string_view cell);
+bool is_number(std::string_view cell);
 
-/// Appends comma-separated numbers. Throws as refuse() does if one is missing, not a number or not finite.
-void append_numbers(std::string_view text, const TextPlace& place, std::vector<float>& numbers);
+/// Appends the numbers of a line. Throws as refuse() does if one is missing, not a number or not finite.
+void append_numbers(std::string_view text, char separator, const TextPlace& place,
+                    std::vector<float>& numbers);
+
+/// The first kHeadBytes of a file as text_of gives them. Throws as ByteStore::read_at.
+inline constexpr int64_t kHeadBytes = 64 << 10;
+std::string head_of(const io::ByteStore& store, const io::FileName& file);
 
 /// Makes the dataset with its labels (of `classes`), matched to options.classes if there are any. Throws
 /// invalid_option as source_of() does.

@@ -3,6 +3,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/normalization.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/kernels/fused_batch_norm.h"
 
@@ -64,8 +65,7 @@ LayerPlan plan_layer_norm(const LayerNorm& options, const std::vector<LayerInput
 }
 
 LayerPlan plan_local_response_norm(const LocalResponseNorm& options, const std::vector<LayerInput>& inputs) {
-  LayerPlan plan{.detail = "over " + std::to_string(options.size) + " channels",
-                 .output = image_input(inputs).shape};
+  LayerPlan plan{.detail = "over " + counted(options.size, "channel"), .output = image_input(inputs).shape};
   plan.build = [options](bool) {
     auto module =
         std::make_shared<torch::nn::LocalResponseNormImpl>(torch::nn::LocalResponseNormOptions(options.size)

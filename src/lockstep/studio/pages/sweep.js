@@ -210,7 +210,8 @@ export class SweepPage extends Polled {
     const shown = shownTrials(about, this.choice).filter(inside);
     const numbers = new Set(shown.map((row) => row.trial));
     return m("div.sweep", m(".head", m("div", m("h1", m("bdi", about.name)), m("p", m(State, stateOf(about)),
-      ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric))), m(".tools", this.buttons())),
+      ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric)),
+      about.not_reproducible ? m("p.soft", about.not_reproducible[0].toUpperCase() + about.not_reproducible.slice(1)) : null), m(".tools", this.buttons())),
     this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
     m("div", this.showsReport && about.has_report ? [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" })] : []),
     this.table(shown),

@@ -7,8 +7,7 @@ export const columns = (about) => ["trial", "state", "result", "steps", "time", 
 // What a column has for a trial.
 export function valueOf(row, column) {
   if (column === "time") return row.seconds;
-  if (column in row && column !== "parameters") return row[column];
-  return row.parameters[column];
+  return ["trial", "state", "result", "steps"].includes(column) ? row[column] : row.parameters[column];
 }
 
 const isFinite_ = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
@@ -34,7 +33,14 @@ export function shownTrials(about, choice) {
   const rows = about.rows.filter((row) => (choice.showsHidden || !choice.hidden.has(row.trial)) &&
     (choice.states.size === 0 || choice.states.has(row.state)) && tests.every((fits) => fits(row)));
   const sign = choice.down ? -1 : 1;
+  const places = new Map(about.rows.map((row, number) => [row.trial, about.places[number]]));
+  // The best trial is the first or the last of those whose result counts. Those without such a one stay behind.
+  const byResult = (a, b) => {
+    const [[groupA, placeA], [groupB, placeB]] = [places.get(a.trial), places.get(b.trial)];
+    return groupA - groupB || (choice.down === about.maximize ? 1 : -1) * (placeA - placeB);
+  };
   return rows.sort((a, b) => {
+    if (choice.sort === "result") return byResult(a, b);
     const [x, y] = [valueOf(a, choice.sort), valueOf(b, choice.sort)];
     const none = (value) => value === undefined || value === null || value === "";
     if (none(x) || none(y)) return none(x) - none(y) || a.trial - b.trial; // trials without a value are last

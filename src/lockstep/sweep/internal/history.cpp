@@ -44,6 +44,10 @@ int64_t History::losses_for(const std::string& why, int64_t trial) const {
 }
 
 bool History::ended_early(const Trial& trial) const {
+  for (auto one = known.lower_bound({.trial = trial.number});
+       one != known.end() && one->first.trial == trial.number; ++one) {
+    if (one->second.state == TrialState::stopped && outcome_of(one->second).step == trial.step) return true;
+  }
   const auto ended = early.find(trial.number);
   return ended != early.end() && (!ended->second || *ended->second == trial.step);
 }

@@ -42,7 +42,7 @@ struct History {
   void take(const LogLine& line);
   /// How often a trial was lost for this reason, or for others that count with it.
   int64_t losses_for(const std::string& why, int64_t trial) const;
-  /// Whether the log says that the stop rule has ended the trial where it is.
+  /// Whether the log says that the stop rule, or a person, has ended the trial where it is.
   bool ended_early(const Trial& trial) const;
   /// The first of the untold segments for which `is_wanted` is true.
   std::optional<Segment> first_untold(const std::function<bool(const Segment&)>& is_wanted) const;

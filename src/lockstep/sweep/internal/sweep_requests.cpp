@@ -1,13 +1,13 @@
 #include "lockstep/sweep/internal/sweep_requests.h"
 
+#include <utility>
+
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
-#include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/requests.h"
-#include "lockstep/sweep/engine.h"
 
 namespace lockstep::sweep {
 
@@ -24,7 +24,8 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths) {
     SweepRequest request{.what = text.substr(0, blank), .file = entry.path()};
     if (blank != std::string::npos) {
       request.trial = parse_number<int64_t>(text.substr(blank + 1));
-      if (!request.trial) continue;  // a damaged file, which must not act on the whole sweep
+      if (!request.trial || *request.trial < 0)
+        continue;  // a damaged file, which must not act on the whole sweep
     }
     requests.push_back(std::move(request));
   }
@@ -57,6 +58,7 @@ void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
 void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
   fs::remove_all(paths.trial(trial));
   fs::remove(paths.output(trial));
+  fs::remove(paths.parameters(trial));
   log.write({.kind = LogKind::restart, .trial = trial});
 }
 
@@ -94,8 +96,35 @@ void refuse_second_program(const SweepPaths& paths) {
               "lockstep sweep watch " + shell_word(paths.folder.string()) + " shows it");
 }
 
-void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
-  if (jobs::is_held(paths.lock())) refuse_second_program(paths);
+namespace {
+
+// With the lock of its jobs.
+void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
+  std::error_code none;
+  if (start == SweepStart::begins && fs::exists(paths.spec(), none))
+    throw Error(ErrorCode::invalid_option,
+                "another program has begun the sweep " + quote(paths.folder.string()) + " meanwhile",
+                "repeat the command, which then continues it, or choose another --output");
+  settle_earlier_requests(paths);
+  write_spec(paths, spec);
+}
+
+}  // namespace
+
+// Whoever begins a sweep has the lock of its jobs first, so that one of several begins.
+jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
+  const auto beginning = jobs::FileLock::try_take(paths.jobs_lock());
+  if (!beginning) refuse_second_program(paths);
+  auto lock = jobs::FileLock::try_take(paths.lock());
+  if (!lock || is_shared_now(paths)) refuse_second_program(paths);
+  begin_or_continue(paths, spec, start);
+  return std::move(*lock);
+}
+
+jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
+  make_folders(paths.folder);
+  auto lock = jobs::FileLock::try_take(paths.jobs_lock());
+  if (!lock || jobs::is_held(paths.lock())) refuse_second_program(paths);
   std::error_code none;
   if (is_shared_now(paths) && std::filesystem::exists(paths.spec(), none) &&
       read_spec(paths).options.count != spec.options.count)
@@ -104,9 +133,8 @@ void prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec) {
                     std::to_string(read_spec(paths).options.count),
                 "give it more trials when they have ended; lockstep sweep stop " +
                     shell_word(paths.folder.string()) + " ends them");
-  make_folders(paths.folder);
-  settle_earlier_requests(paths);
-  write_spec(paths, spec);
+  begin_or_continue(paths, spec, start);
+  return std::move(*lock);
 }
 
 }  // namespace lockstep::sweep

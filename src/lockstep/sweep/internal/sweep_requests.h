@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/sweep_folder.h"
 
 namespace lockstep::sweep {
@@ -29,6 +30,10 @@ void ask_run_to_end(const SweepPaths& paths, int64_t trial);
 /// do, and the other requests are forgotten. While jobs share the sweep they answer what is asked of trials,
 /// and only requests to stop the whole sweep are forgotten.
 void settle_earlier_requests(const SweepPaths& paths);
+
+/// Makes or continues a sweep for this program alone, as prepare_shared_sweep does for several. The caller
+/// holds the lock while it works on it.
+jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, SweepStart start);
 
 [[noreturn]] void refuse_second_program(const SweepPaths& paths);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 namespace lockstep::sweep {
 namespace {
@@ -18,6 +19,7 @@ void TrialPlaces::start(const TrialStart& trial, bool alone) {
   RunningTrial running{.start = std::chrono::steady_clock::now(), .workers = trial.workers};
   if (alone || !spec_.on_threads()) {
     running.process = start_trial(paths_, spec_, trial);
+    running.output.emplace(paths_.output(trial.segment.trial), spec_.metric());
   } else {
     std::vector<std::string> words = prepare_trial(paths_, spec_, trial);
     words.erase(words.begin());  // the program
@@ -25,22 +27,24 @@ void TrialPlaces::start(const TrialStart& trial, bool alone) {
     host_.start(
         {.id = running.id, .words = std::move(words), .output = paths_.output(trial.segment.trial).string()});
   }
-  running_[trial.segment] = running;
+  running_[trial.segment] = std::move(running);
 }
 
 EndedTrial TrialPlaces::ended(const Segment& segment, const HostedEnd& end) {
-  const auto running = running_.extract(segment).mapped();
+  RunningTrial running = std::move(running_.extract(segment).mapped());
   return {.segment = segment,
           .end = end.end,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - running.start).count(),
-          .code = end.code};
+          .code = end.code,
+          .output = running.output ? running.output->finish() : ResultReader()};
 }
 
 std::vector<EndedTrial> TrialPlaces::take_ended() {
   std::vector<std::pair<Segment, HostedEnd>> ends;
-  for (const auto& [segment, running] : running_) {
+  for (auto& [segment, running] : running_) {
     if (running.process < 0) continue;
     const auto now = std::chrono::steady_clock::now();
+    running.output->look(now);
     if (running.asked && !spec_.trains() && now - *running.asked > kMostTimeToEnd)
       launch::signal_group(running.process, SIGKILL);
     const auto end = launch::try_wait_for_end(running.process);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/sweep/internal/trial_host.h"
+#include "lockstep/sweep/internal/trial_output.h"
 #include "lockstep/sweep/internal/trial_process.h"
 
 namespace lockstep::sweep {
@@ -19,13 +20,15 @@ struct RunningTrial {
   pid_t process = -1;                                            ///< of a trial that is a process
   std::optional<std::chrono::steady_clock::time_point> asked{};  ///< when that process was asked to stop
   int64_t id = -1;                                               ///< of one on a thread
+  std::optional<TrialOutput> output{};                           ///< of a process
 };
 
 struct EndedTrial {
   Segment segment{};
   launch::End end{};
   double seconds = 0;
-  std::string code{};  ///< of the error with which it ended, if a process with other trials has told it
+  std::string code{};     ///< of the error with which it ended, if a process with other trials has told it
+  ResultReader output{};  ///< has read what its output no longer has
 };
 
 /// One thread, with which the trials end.

@@ -61,14 +61,10 @@ bool is_given(const SweepSpec& spec, const std::vector<std::string>& words, cons
 // {parameters} in the words of a program is a file with the trial's parameters.
 constexpr const char* kParametersPlace = "parameters";
 
-fs::path parameters_file(const SweepPaths& paths, int64_t trial) {
-  return fs::absolute(paths.trial(trial) / "parameters.json");
-}
-
 std::vector<std::string> program_command(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
                                          const Assignment& parameters) {
   Assignment values = parameters;
-  values.emplace_back(kParametersPlace, parameters_file(paths, trial).string());
+  values.emplace_back(kParametersPlace, fs::absolute(paths.parameters(trial)).string());
   std::set<std::string> used;
   std::vector<std::string> words;
   for (const std::string& word : spec.command) words.push_back(filled(word, values, used));
@@ -123,7 +119,7 @@ void make_place_of_program(const SweepPaths& paths, int64_t trial, const Json& p
   fs::remove_all(folder);
   fs::remove(paths.output(trial));
   make_folders(folder);
-  write_file_atomic(parameters_file(paths, trial), parameters.dump(2) + "\n");
+  write_file_atomic(paths.parameters(trial), parameters.dump(2) + "\n");
 }
 
 }  // namespace

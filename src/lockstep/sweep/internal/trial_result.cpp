@@ -16,12 +16,13 @@
 #include "lockstep/record/result.h"
 #include "lockstep/record/state.h"
 #include "lockstep/record/summary.h"
+#include "lockstep/sweep/internal/printed_result.h"
 
 namespace lockstep::sweep {
 namespace {
 
-constexpr int64_t kMostOutputBytes = int64_t{4} << 20;
-constexpr int kRefused = 2;  // exit status for what the user typed
+constexpr int64_t kMostOutputBytes = int64_t{1} << 20;  // which a long output still has
+constexpr int kRefused = 2;                             // exit status for what the user typed
 
 // The end of what the trial wrote.
 std::string last_output(const std::filesystem::path& file) {
@@ -32,39 +33,6 @@ std::string last_output(const std::filesystem::path& file) {
   std::string text(static_cast<size_t>(std::min(size, kMostOutputBytes)), '\0');
   text.resize(opened.read_at(size - static_cast<int64_t>(text.size()), text));
   return text;
-}
-
-// A progress bar ends its lines with a carriage return.
-constexpr std::string_view kEndsOfLines = "\r\n";
-
-std::vector<std::string_view> printed_lines(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find_first_of(kEndsOfLines, at), text.size());
-    if (end > at) lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-// In pieces, however much the program has printed. A line's end is of no interest: what is cut off is in the
-// middle of a very long one.
-std::optional<double> last_value(const std::filesystem::path& file, std::string_view name) {
-  constexpr size_t kPiece = size_t{1} << 20, kLongLine = size_t{1} << 16;
-  std::optional<double> value;
-  std::error_code none;
-  if (!std::filesystem::exists(file, none)) return value;
-  const OpenFile opened(file, O_RDONLY);
-  std::string text, piece(kPiece, '\0');
-  for (int64_t at = 0; const size_t got = opened.read_at(at, piece); at += static_cast<int64_t>(got)) {
-    text.append(piece, 0, got);
-    const size_t complete = text.find_last_of(kEndsOfLines) + 1;  // npos + 1 is 0
-    if (const auto found = named_value(std::string_view(text).substr(0, complete), name)) value = found;
-    text.erase(0, complete);
-    text.resize(std::min(text.size(), kLongLine));
-  }
-  const auto found = named_value(text, name);
-  return found ? found : value;
 }
 
 // The message of the last error that was printed, or the last line.
@@ -217,8 +185,14 @@ TrialResult result_of_training(const SweepPaths& paths, const SweepSpec& spec, c
   return result;
 }
 
-TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const Segment& segment,
+std::string words_without_number(const std::string& metric, const PrintedResult& printed) {
+  return "no line of its output gives a value of " + quote(metric) +
+         (printed.word.empty() ? "" : ": " + quote(printable(printed.word).substr(0, 60)) + " is no number");
+}
+
+TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial,
                               int status) {
+  const Segment& segment = trial.segment;
   TrialResult result;
   if (WIFSIGNALED(status)) {
     result.lost = "the trial " + launch::text_of_status(status);
@@ -240,14 +214,13 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
         failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;
   }
-  std::optional<double> value = last_value(paths.output(segment.trial), spec.metric());
-  if (!value) value = metric_of(summary, folder, spec.metric());
-  result.outcome =
-      Outcome{.state = value ? TrialState::ended : TrialState::failed,
-              .value = value.value_or(kAbsent),
-              .step = summary.step.value_or(0),
-              .total_steps = summary.total_steps.value_or(0),
-              .error = value ? "" : "no line of its output gives a value of " + quote(spec.metric())};
+  const PrintedResult printed = trial.output.result_of(paths.output(segment.trial), spec.metric());
+  const auto value = printed.value ? printed.value : metric_of(summary, folder, spec.metric());
+  result.outcome = Outcome{.state = value ? TrialState::ended : TrialState::failed,
+                           .value = value.value_or(kAbsent),
+                           .step = summary.step.value_or(0),
+                           .total_steps = summary.total_steps.value_or(0),
+                           .error = value ? "" : words_without_number(spec.metric(), printed)};
   return result;
 }
 
@@ -262,29 +235,10 @@ TrialResult checked(TrialResult result, const SweepSpec& spec) {
 
 }  // namespace
 
-std::optional<double> named_value(std::string_view output, std::string_view name) {
-  std::optional<double> value;
-  for (const std::string_view line : printed_lines(output)) {
-    if (!line.starts_with(name)) continue;
-    std::string_view rest = line.substr(name.size());
-    const size_t begin = rest.find_first_not_of(" \t=:");
-    if (begin == 0 || begin == std::string_view::npos) continue;
-    rest = rest.substr(begin);
-    const size_t end = std::min(rest.find_first_of(" \t,;"), rest.size());
-    const std::string_view after = rest.substr(end);
-    rest = rest.substr(0, end);
-    // 1,5 is another number than 1, whichever it is.
-    const bool goes_on = after.size() > 1 && after[0] == ',' && '0' <= after[1] && after[1] <= '9';
-    if (goes_on && parse_number<int64_t>(rest)) continue;
-    if (const auto number = parse_number<double>(rest)) value = number;
-  }
-  return value;
-}
-
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
   const int status = trial.end.status.value_or(SIGKILL);
   TrialResult result = spec.trains() ? result_of_training(paths, spec, trial, status)
-                                     : result_of_program(paths, spec, trial.segment, status);
+                                     : result_of_program(paths, spec, trial, status);
   const bool is_lost = !result.outcome;
   if (is_lost && (is_killed(status) ||
                   code_of(paths.trial(trial.segment.trial), trial) == name_of(ErrorCode::out_of_memory)))

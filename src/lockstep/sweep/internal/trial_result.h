@@ -32,7 +32,4 @@ std::string memory_hint(const SweepSpec& spec);
 /// The line of the log that says it; the result has an outcome.
 LogLine line_of(const Segment& segment, const TrialResult& result);
 
-/// The value in the last of the lines that begin with a name: "NAME VALUE", "NAME=VALUE" or "NAME: VALUE".
-std::optional<double> named_value(std::string_view output, std::string_view name);
-
 }  // namespace lockstep::sweep

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/dimensions.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/survey.h"
@@ -49,8 +50,9 @@ void check_sequences(const BuiltModel::Parts& parts, const data::Shard& shard) {
   const at::IntArrayRef sizes = shard.input.sizes();
   if (sizes.size() == 3 && sizes[0] == shard.lengths.size(0) && sizes[1] == parts.input.channels) return;
   throw Error(ErrorCode::invalid_option,
-              "an input " + c10::str(sizes) + " is not the shard's " + std::to_string(shard.lengths.size(0)) +
-                  " sequences of " + std::to_string(parts.input.channels) + " channels, [b,C,T]",
+              "an input " + c10::str(sizes) + " is not the shard's " +
+                  counted(shard.lengths.size(0), "sequence") + " of " +
+                  counted(parts.input.channels, "channel") + ", [b,C,T]",
               "leave ShardOutput::format empty");
 }
 

@@ -6,6 +6,7 @@
 
 #include <ATen/Functions.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/host.h"
@@ -127,7 +128,7 @@ std::string difference(int64_t index, const Json& own, const std::string& rank, 
   if (own.is_null() || other.is_null()) {
     const auto& [there, without] = own.is_null() ? std::pair(other_rank, rank) : std::pair(rank, other_rank);
     return begin + quote((own.is_null() ? other : own).at("path").get_ref<const std::string&>()) + " on " +
-           there + ", and " + without + " has only " + std::to_string(index) + " samples";
+           there + ", and " + without + " has only " + counted(index, "sample");
   }
   const bool same_path = own.at("path") == other.at("path");
   const auto text = [&](const Json& sample) {

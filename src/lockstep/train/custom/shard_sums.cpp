@@ -6,6 +6,7 @@
 #include <ATen/Functions.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/kernels/direct_kernels.h"
@@ -148,10 +149,9 @@ MiniBatchSums finish(pool::Worker& worker, const ShardSums& sums, at::Tensor gra
 
 ShardSums loss_and_gradients(const BuiltModel& model, const data::Batch& batch, const ModelLoss& loss) {
   if (batch.target_count == 0 && !batch.shards.empty() && !batch.shards.front().lengths.defined()) {
-    throw Error(
-        ErrorCode::invalid_option,
-        "a mini-batch of " + std::to_string(batch.global_count) + " images has no target to learn from",
-        "label the images; a data::Batch made by hand needs its target_count");
+    throw Error(ErrorCode::invalid_option,
+                "a mini-batch of " + counted(batch.global_count, "image") + " has no target to learn from",
+                "label the images; a data::Batch made by hand needs its target_count");
   }
   auto& parts = model.parts();
   const at::Device device = parts.weights.device();

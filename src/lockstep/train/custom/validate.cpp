@@ -5,6 +5,7 @@
 
 #include <ATen/Functions.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/losses.h"
@@ -76,7 +77,7 @@ Validation validate(const BuiltModel& model, std::shared_ptr<const data::ImageSe
   }
   if (count == 0)
     throw Error(ErrorCode::invalid_option,
-                "none of the " + std::to_string(images->size()) + " samples to validate on has a class");
+                "none of the " + counted(images->size(), "sample") + " to validate on has a class");
   return {loss / count, correct / count, images->size()};
 }
 

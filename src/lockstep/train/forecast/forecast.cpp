@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -248,7 +249,7 @@ class CostModel {
     if (shards_ % workers_ != 0)
       return "--shards " + std::to_string((shards_ / workers_ + 1) * workers_) +
              " (other weights): now some workers wait while others compute " +
-             std::to_string(part_of(shards_, workers_, 0).count()) + " shards";
+             counted(part_of(shards_, workers_, 0).count(), "shard");
     const bool has_cores = on_gpu_ || workers_ < costs_.cores;
     if (!on_gpu_ && more_workers_gain() < kWorthMoreWorkers)
       return plan_.data.format.kind == data::SampleKind::image

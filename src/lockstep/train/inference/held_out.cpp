@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
 #include "lockstep/base/text.h"
@@ -45,14 +46,14 @@ data::Dataset open(const std::string& path, data::SourceOptions how, const Run& 
 
 HeldOut whole(const std::string& path, const char* kind, const Run& run) {
   const data::Dataset dataset = open(path, {.test_part = true}, run);
-  return {dataset, with_commas(dataset.size()) + " " + kind + " " + noun_of(run.model) + " of " + path};
+  return {dataset, counted(dataset.size(), kind + (" " + sample_word(run.model))) + " of " + path};
 }
 
 HeldOut split_off(const std::string& path, const Run& run) {
   const auto& [events, manifest, model] = run;
   const data::Dataset dataset = open(path, {}, run);
   HeldOut held_out{split_off_held_out(dataset, manifest.options).second, ""};
-  held_out.words = with_commas(held_out.dataset.size()) + " held-out " + noun_of(model) + " of " + path;
+  held_out.words = counted(held_out.dataset.size(), "held-out " + sample_word(model)) + " of " + path;
   if (manifest.plan.data.listing_hash != as_hex(dataset.store().listing_hash())) {
     held_out.warnings.push_back("\"" + path +
                                 "\" has other files than when the run began, so some of the held-out images "

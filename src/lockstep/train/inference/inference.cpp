@@ -1,7 +1,9 @@
 #include "lockstep/train/inference/inference.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <span>
 
 #include <ATen/Parallel.h>
 #include <torch/nn/module.h>
@@ -12,6 +14,7 @@
 #include "lockstep/data/centre.h"
 #include "lockstep/device/isa.h"
 #include "lockstep/device/memory.h"
+#include "lockstep/kernels/shards_together.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/step/batch_norm.h"
@@ -19,6 +22,7 @@
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/options/plan.h"
 #include "lockstep/train/loop/ranks.h"
+#include "lockstep/train/planning/resolve.h"
 #include "lockstep/train/step/shared_weights.h"
 #include "lockstep/train/step/shard_runner.h"
 
@@ -55,6 +59,52 @@ void compare_ranks(comm::Communicator& comm, Json own, const data::Dataset& data
   compare_with_rank_0(comm, own, rank_0["own"], first, rank_0["first"].get<std::string>());
 }
 
+// As in a plan, as far as it decides how shards are computed.
+Plan plan_of_shards(const nn::Instance& prototype, const Options& options) {
+  Plan plan;
+  plan.network.learned_count = parameter_count(prototype);
+  plan.network.sums_shards = layers_keep_apart(prototype);
+  plan.step = resolve_step(options);
+  return plan;
+}
+
+// Which shards of a worker go through the network as one batch. The bits are those of one after the other.
+class Batches {
+ public:
+  // most_samples: of a batch; 0: each shard is one.
+  explicit Batches(int64_t most_samples) : most_samples_(most_samples) {}
+
+  // The next batch is this number of the first of these shards: more than one where all layers were seen to
+  // keep shards of this size apart.
+  size_t next(std::span<const data::Shard> shards) const {
+    const int64_t samples = shards.front().count;
+    const auto known = kept_apart_.find(samples);
+    if (known == kept_apart_.end() || !known->second) return 1;
+    const auto most = static_cast<size_t>(std::max<int64_t>(1, most_samples_ / samples));
+    size_t count = 1;
+    while (count < std::min(most, shards.size()) && shards[count].count == samples) ++count;
+    return count;
+  }
+  // After a shard of this size alone.
+  void note(int64_t samples, bool kept_apart) { kept_apart_.emplace(samples, kept_apart); }
+
+ private:
+  int64_t most_samples_;
+  std::map<int64_t, bool> kept_apart_;
+};
+
+// Calls `work` for each batch of these shards.
+void for_each_batch(std::span<const data::Shard> shards, Batches& batches,
+                    const std::function<void(const data::Shard& batch)>& work) {
+  while (!shards.empty()) {
+    const size_t count = batches.next(shards);
+    const kernels::ShardsTogether together(static_cast<int64_t>(count));
+    work(count == 1 ? shards.front() : data::joined(shards.first(count)));
+    if (count == 1) batches.note(shards.front().count, !together.mixed());
+    shards = shards.subspan(count);
+  }
+}
+
 }  // namespace
 
 void for_each_shard(Model model, const data::Dataset& dataset, const Options& options, size_t feature_steps,
@@ -66,12 +116,12 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
   nn::convert_floating(*prototype.module, type);  // weights may be in float64
   nn::load_state(*prototype.module, weights_of(model),
                  model.weights.empty() ? model.network.name() : model.weights.string());
-  NetworkPlan network;
-  network.learned_count = parameter_count(prototype);
-  network.sums_shards = layers_keep_apart(prototype);
+  const Plan plan = plan_of_shards(prototype, options);
+  const device::Inventory inventory = machine_here(options);
+  const std::string device_kind = resolve_placement(options, /*shards=*/1, inventory, together.ranks).device;
   const int64_t shards =
-      options.shards > 0 ? options.shards : default_shards_alone(network, options.mini_batch_size);
-  const Placement placement = resolve_placement(options, shards, machine_here(options), together.ranks);
+      options.shards > 0 ? options.shards : default_shards(plan, device_kind, options.mini_batch_size);
+  const Placement placement = resolve_placement(options, shards, inventory, together.ranks);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
   if (placement.devices.size() <= 1) model.state.clear();  // each GPU loads them
   device::give_freed_memory_back();                        // what these and the prototype's own weights held
@@ -124,11 +174,12 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
                                 .order = {.shuffle = data::Shuffle::never},
                                 .read_ahead = read_ahead_of(model.input, options.mini_batch_size),
                                 .pinned = device.is_cuda()});
+    Batches batches(why_shards_alone(plan, device_kind).empty() ? runner.most_evaluated() : 0);
     while (const auto batch = queue.next(together.stop)) {
-      for (const data::Shard& shard : batch->shards) {
+      for_each_batch(batch->shards, batches, [&](const data::Shard& shard) {
         work(runner, shard, batch->cursor.step * options.mini_batch_size + shard.first);
         if (together.done) together.done(shard.count);
-      }
+      });
     }
   });
   if (together.stop.stop_requested())

@@ -31,11 +31,13 @@ inline Ranks ranks_of(const comm::Communicator& comm, int64_t here) {
 }
 
 /// Called by several threads at once, each with its own runner in evaluation mode.
+///   shard  a shard, or several neighbouring ones (data::joined)
 ///   first  the index of the shard's first sample in the dataset
 using ShardWork = std::function<void(ShardRunner& runner, const data::Shard& shard, int64_t first)>;
 
-/// Calls `work` for every shard of the dataset; the shards are the same for any number of workers, and each
-/// rank's workers have their part of them. Options as for predict. Throws cancelled after a stop, and
+/// Calls `work` for all shards of the dataset; the shards are the same for any number of workers, and each
+/// rank's workers have their part of them. Where layers keep shards apart, a worker computes several at once,
+/// and the bits are those of each alone. Options as for predict. Throws cancelled after a stop, and
 /// invalid_option if a rank has other samples or another model than rank 0.
 ///   feature_steps  the number of first layers that ShardRunner::features runs
 void for_each_shard(Model model, const data::Dataset& dataset, const Options& options, size_t feature_steps,

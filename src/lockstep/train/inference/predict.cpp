@@ -6,6 +6,7 @@
 
 #include <ATen/Functions.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
@@ -161,7 +162,9 @@ Model with_folded_batch_norms(Model model, Precision precision) {
   return model;
 }
 
-std::string noun_of(const Model& model) { return model.input.time_steps > 0 ? "sequences" : "images"; }
+std::string sample_word(const Model& model) { return model.input.time_steps > 0 ? "sequence" : "image"; }
+
+std::string noun_of(const Model& model) { return sample_word(model) + "s"; }
 
 data::ImageFormat format_of(const Model& model) {
   data::ImageFormat format = format_of(model.input);
@@ -226,9 +229,9 @@ std::vector<Prediction> predict_together(Model model, const data::Dataset& datas
                    runner.evaluate(shard, &logits);
                    const at::Tensor scores = at::softmax(logits, 1, at::kDouble).contiguous();
                    if (scores.size(1) != classes)
-                     throw Error(ErrorCode::invalid_option,
-                                 "the network gives " + std::to_string(scores.size(1)) + " scores for " +
-                                     std::to_string(classes) + " classes");
+                     throw Error(ErrorCode::invalid_option, "the network gives " +
+                                                                counted(scores.size(1), "score") + " for " +
+                                                                std::to_string(classes) + " classes");
                    for (int64_t i = 0; i < shard.count; ++i) {
                      const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
                      predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));

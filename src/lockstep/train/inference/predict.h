@@ -37,6 +37,9 @@ struct Model {
   data::Labels labels = data::Labels::folder;  ///< how the training data gave the labels
 };
 
+/// The word for one of its samples: "image" or "sequence".
+std::string sample_word(const Model& model);
+
 /// The word for its samples: "images" or "sequences".
 std::string noun_of(const Model& model);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
@@ -89,7 +90,7 @@ void KeptInputs::load_images(Worker& worker) {
                    }
                  });
     const double seconds = seconds_since(start);
-    reports_.say(record::Message{.text = with_commas(count) + " images brought to the GPU in " +
+    reports_.say(record::Message{.text = counted(count, "image") + " brought to the GPU in " +
                                          fixed(seconds, 1) + " s; " + as_bytes(bytes) + " there",
                                  .seconds = seconds});
   }
@@ -148,7 +149,7 @@ void KeptInputs::report_features(double seconds) {
   }
   const std::string found =
       computed < count ? ", " + with_commas(count - computed) + " of them found there" : "";
-  const std::string images = with_commas(count) + " images", took = fixed(seconds, 1) + " s";
+  const std::string images = counted(count, "image"), took = fixed(seconds, 1) + " s";
   const std::string text = computed == 0 ? "the frozen layers' output for " + images + " was found" + where +
                                                ", read in " + took + "; " + as_bytes(bytes)
                                          : "frozen layers computed once for " + images + " in " + took +

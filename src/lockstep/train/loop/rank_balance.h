@@ -31,6 +31,9 @@ class RankBalance {
   /// without that for other workers. Any thread.
   void note_worker(int64_t worker, double seconds) { computed_.at(static_cast<size_t>(worker)) = seconds; }
 
+  /// What note_worker() was told last, by the workers of this process.
+  const std::vector<double>& seconds_of_workers() const { return computed_; }
+
   /// After a step with this many samples that took this long, on the first worker of each rank, while the
   /// others of its process wait. At the end of a window the ranks exchange what they measured.
   void end_step(comm::Communicator& comm, int64_t samples, double seconds);

@@ -103,6 +103,7 @@ void RunReports::step(const StepTimes& times, const Score& score, const std::vec
                               .update_seconds = times.update,
                               .checkpoint_seconds = checkpoint_seconds_,
                               .shard_workers = shard_workers,
+                              .worker_seconds = times.of_workers,
                               .page_faults = device::page_faults() - page_faults_};
     say(record::event_of(values), logs ? Log::write : Log::skip);
   }

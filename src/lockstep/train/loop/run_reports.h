@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct StepTimes {
   double hidden_exchange = 0;  ///< beside backward
   double update = 0;
   double whole = 0;
+  std::optional<std::vector<double>> of_workers = {};  ///< of the first worker: record::Step::worker_seconds
 };
 
 /// The least and the largest loss of some steps. A NaN is the largest.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/share.h"
 #include "lockstep/train/step/bad_loss.h"
 
@@ -58,7 +59,7 @@ Error StepErrors::out_of_memory(const Error& error, std::span<const data::Shard>
   Error whole(ErrorCode::out_of_memory, error.message(), hint + error.hint());
   for (const std::string& line : error.context()) whole.add_context(line);
   whole.add_context("in step " + std::to_string(state_.step + 1) + ", in " + names_.part + " " +
-                    std::to_string(first.index) + " with " + std::to_string(samples) + " samples" +
+                    std::to_string(first.index) + " with " + counted(samples, "sample") +
                     pieces_text(pieces, shards.size()));
   return whole;
 }

@@ -45,6 +45,7 @@ struct TrainingSetup {
   RunState state = {};                               ///< where the run begins, equal on all ranks
   bool more_passes = false;                          ///< Standing::more_passes
   bool moves_shards = false;                         ///< between ranks, by their speeds (RankBalance)
+  bool timing = false;                               ///< steps are logged with the time of each worker
   TimedSteps timed = {};                             ///< before the shards were dealt again
   std::stop_token stop = {};
   std::shared_ptr<Wishes> wishes = {};  ///< rank 0's; may be null

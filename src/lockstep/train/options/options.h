@@ -347,8 +347,8 @@ struct Options {
           "gradients between ranks, so the number of ranks affects the weights, but the number of workers of "
           "a rank does not");
     field("overlap", self.overlap, place,
-          "tree with several ranks: send gradients in buckets while the backward pass computes the others; "
-          "the weights do not depend on it");
+          "tree with several ranks, on a CPU: send gradients in buckets while the backward pass computes the "
+          "others; the weights do not depend on it");
     field("powersgd-rank", self.powersgd_rank, weights,
           "--exchange powersgd: columns of the two factors that replace a matrix of gradients",
           between(1, 1024));
@@ -460,7 +460,7 @@ struct Options {
     field("seed", self.seed, weights, "seed of initial weights, split, order, augmentation and dropout",
           between(0, kMostSeed));
     field("The run");
-    field("output", self.output, record, "the run folder; empty: runs/NAME-001, NAME-002, ...");
+    field("output", self.output, record, "the run folder; default: runs/NAME-001, NAME-002, ...");
     field("resume", self.resume, record, "continue from the last checkpoint in --output");
     field("checkpoint-every", self.checkpoint_every, record,
           "steps between checkpoints; 0: at the end of each epoch", between(0, kMostSteps));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/gpu.h"
@@ -121,7 +122,7 @@ void place_ranks(Placement& placement, const Options& options, const device::Inv
                              " on each of " + std::to_string(ranks.count) + " ranks, over " + ranks.way;
   if (each > inventory.cores)
     placement.workers_reason +=
-        "; more than the " + std::to_string(inventory.cores) + " cores that may be used, so they take turns";
+        "; more than the " + counted(inventory.cores, "core") + " that may be used, so they take turns";
 }
 
 void place_on_cores(Placement& placement, const Options& options, int64_t shards,
@@ -132,14 +133,14 @@ void place_on_cores(Placement& placement, const Options& options, int64_t shards
     placement.workers_reason = "asked for";
     if (options.workers > cores)
       placement.workers_reason +=
-          "; more than the " + std::to_string(cores) + " cores that may be used, so they take turns";
+          "; more than the " + counted(cores, "core") + " that may be used, so they take turns";
     return;
   }
   placement.workers = std::min(cores, shards);
   placement.workers_reason = "one for each core, at most one for each shard";
   if (!inventory.cores_reason.empty())
     placement.workers_reason +=
-        "; of " + std::to_string(inventory.cores_online) + " cores " + inventory.cores_reason;
+        "; of " + counted(inventory.cores_online, "core") + " " + inventory.cores_reason;
   if (cores > shards)
     placement.workers_reason +=
         "; " + std::to_string(cores - shards) +
@@ -230,13 +231,26 @@ const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
   }
 }
 
-bool computes_shards_together(const Plan& plan) {
+std::string why_shards_alone(const Plan& plan, const std::string& device) {
+  const NetworkPlan& network = plan.network;
   const StepPlan& step = plan.step;
-  return plan.network.sums_shards && plan.network.frozen_layers == 0 && plan.data.augment.mixup == 0 &&
-         plan.data.class_weights.empty() && step.kernels == Kernels::auto_ && step.accumulate == 1 &&
-         (step.precision == Precision::single || step.precision == Precision::bf16_mixed) &&
-         !plan.exchange.averages();
+  if (device != "cpu") return "the GPU";
+  if (plan.exchange.averages()) return "--exchange average";
+  if (!network.module_apart.empty()) return network.module_apart;
+  if (!network.sums_shards)
+    return network.input.time_steps > 0 ? "the sequences"
+                                        : "a module or layer of the network that takes one shard at a time";
+  if (network.frozen_layers > 0) return "the frozen first layers";
+  if (plan.data.augment.mixup != 0) return "mixup";
+  if (!plan.data.class_weights.empty()) return "--class-weights";
+  if (step.kernels != Kernels::auto_) return "--kernels engine";
+  if (step.accumulate != 1) return "--accumulate";
+  if (step.precision != Precision::single && step.precision != Precision::bf16_mixed)
+    return std::string("--precision ") + enum_names(step.precision)[static_cast<size_t>(step.precision)];
+  return "";
 }
+
+namespace {
 
 int64_t default_shards_alone(const NetworkPlan& network, int64_t mini_batch_size) {
   const int64_t learned = network.learned_count;
@@ -244,8 +258,10 @@ int64_t default_shards_alone(const NetworkPlan& network, int64_t mini_batch_size
   return std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, most);
 }
 
+}  // namespace
+
 int64_t default_shards(const Plan& plan, const std::string& device, int64_t mini_batch_size) {
-  return device == "cpu" && computes_shards_together(plan)
+  return why_shards_alone(plan, device).empty()
              ? std::clamp<int64_t>(mini_batch_size / kSamplesPerShard, 1, kShardsTogether)
              : default_shards_alone(plan.network, mini_batch_size);
 }

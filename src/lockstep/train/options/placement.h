@@ -13,7 +13,6 @@
 
 namespace lockstep::train {
 
-struct NetworkPlan;
 struct Plan;
 
 struct Placement {
@@ -63,15 +62,14 @@ at::Device open_device(const std::string& kind, int64_t gpu);
 /// are no GPUs or no nvJPEG.
 const device::JpegDecoder* open_jpeg_decoder(const Placement& placement);
 
-/// Whether workers compute several shards at once, as far as is known without the layers' inputs. Of the plan
-/// only network, data and step are read.
-bool computes_shards_together(const Plan& plan);
+/// Why workers compute each shard alone, for "because of ..."; empty: they compute several at once, as far as
+/// is known without the layers' inputs. Of the plan only network, data, step and exchange are read.
+///   device  as in Placement
+std::string why_shards_alone(const Plan& plan, const std::string& device);
 
 /// The default number of shards of a mini-batch: a function of network, options, kind of device and
 /// mini-batch, never of the number of cores or GPUs. If each shard is computed alone, a large network has
 /// fewer: each worker adds the gradients of its shards, so their cost grows with the number of learnables.
 int64_t default_shards(const Plan& plan, const std::string& device, int64_t mini_batch_size);
-/// The same if each shard is computed alone, as in inference.
-int64_t default_shards_alone(const NetworkPlan& network, int64_t mini_batch_size);
 
 }  // namespace lockstep::train

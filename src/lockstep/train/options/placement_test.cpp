@@ -1,9 +1,12 @@
 #include "lockstep/train/options/placement.h"
 
+#include <functional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/options/plan.h"
 
 namespace lockstep::train {
 namespace {
@@ -135,6 +138,35 @@ TEST(Placement, LoadsFitTheRanks) {
   EXPECT_THROW(rank_loads(options, plan, 3), Error);
   plan.data.streamed = true;
   EXPECT_THROW(rank_loads(options, plan, 2), Error);
+}
+
+TEST(Placement, ShardsAreFewerWhereEachIsComputedAlone) {
+  Plan plan;
+  plan.network.learned_count = 20'000'000;
+  plan.network.sums_shards = true;
+  EXPECT_EQ(why_shards_alone(plan, "cpu"), "");
+  EXPECT_EQ(default_shards(plan, "cpu", 128), 32);
+  EXPECT_EQ(default_shards(plan, "cpu", 16), 4);
+  EXPECT_EQ(why_shards_alone(plan, "cuda"), "the GPU");
+  EXPECT_EQ(default_shards(plan, "cuda", 128), 8);
+  const auto why = [&](const std::function<void(Plan&)>& change) {
+    Plan changed = plan;
+    change(changed);
+    EXPECT_LE(default_shards(changed, "cpu", 128), 8);
+    return why_shards_alone(changed, "cpu");
+  };
+  EXPECT_EQ(why([](Plan& one) { one.step.accumulate = 2; }), "--accumulate");
+  EXPECT_EQ(why([](Plan& one) { one.step.kernels = Kernels::engine; }), "--kernels engine");
+  EXPECT_EQ(why([](Plan& one) { one.step.precision = Precision::double_; }), "--precision 64-true");
+  EXPECT_EQ(why([](Plan& one) { one.data.augment.mixup = 0.2; }), "mixup");
+  EXPECT_EQ(why([](Plan& one) { one.data.class_weights = {1, 2}; }), "--class-weights");
+  EXPECT_EQ(why([](Plan& one) { one.network.frozen_layers = 3; }), "the frozen first layers");
+  EXPECT_EQ(why([](Plan& one) { one.exchange.kind = ExchangeKind::average; }), "--exchange average");
+  plan.network.sums_shards = false;
+  EXPECT_THAT(why_shards_alone(plan, "cpu"), HasSubstr("a module"));
+  EXPECT_EQ(default_shards(plan, "cpu", 128), 2);
+  plan.network.input.time_steps = 9;
+  EXPECT_EQ(why_shards_alone(plan, "cpu"), "the sequences");
 }
 
 TEST(Placement, ARankThatNeedsAGpuDoesNotTrainOnACpu) {

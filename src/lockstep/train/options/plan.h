@@ -62,10 +62,11 @@ struct NetworkPlan {
   bool features_on_disk = false;  ///< in files only, because it does not fit in memory
   bool module_together = false;   ///< a user's module whose small shards are computed together; false in the
                                   ///< files of runs that began before there was such a thing
-  bool sums_shards =
-      false;  ///< the gradients of several shards are summed in one kernel
-              ///< (layers_keep_apart, module_together); in no file, because a resumed run keeps its shards
-  int64_t batch_norms = 0;  ///< that are not frozen; in no file
+  std::string module_apart;       ///< why not, as why_shards_alone() says it; in no file
+  bool sums_shards = false;       ///< the gradients of several shards are summed in one kernel
+                                  ///< (layers_keep_apart, module_together); in no file, because a resumed
+                                  ///< run keeps its shards
+  int64_t batch_norms = 0;        ///< that are not frozen; in no file
 
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("network", self.name);

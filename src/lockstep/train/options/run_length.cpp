@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -34,8 +35,8 @@ int64_t total_steps(int64_t max_epochs, int64_t steps_per_epoch, int64_t max_ste
   if (max_steps > 0) return max_steps;
   throw Error(
       ErrorCode::invalid_option,
-      "--max-epochs " + std::to_string(max_epochs) + " of " + with_commas(steps_per_epoch) +
-          " steps each are more than the " + with_commas(most) + " steps that a run may have",
+      "--max-epochs " + std::to_string(max_epochs) + " of " + counted(steps_per_epoch, "step") +
+          " each are more than the " + with_commas(most) + " steps that a run may have",
       "--max-epochs " + std::to_string(std::max<int64_t>(1, most / steps_per_epoch)) + ", or --max-time");
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "lockstep/base/columns_of_text.h"
+#include "lockstep/base/counted.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/jpeg_decoder.h"
@@ -38,15 +39,13 @@ void add_sequence_lines(std::vector<PlanLine>& lines, const Plan& plan, const Pl
   const DataPlan& data = plan.data;
   const nn::NetworkInput& input = plan.network.input;
   lines.push_back({"sequences",
-                   std::to_string(input.channels) + " channels, up to " + std::to_string(input.time_steps) +
-                       " time steps",
+                   counted(input.channels, "channel") + ", up to " + counted(input.time_steps, "time step"),
                    input.labels_time_steps ? "a class for each time step" : "a class for each sequence"});
   lines.push_back({"padding", describe_detail::as_text(data.format.padding),
-                   data.least_time_steps > 0
-                       ? "to at least " + std::to_string(data.least_time_steps) + " time steps"
-                       : "to the longest of the mini-batch"});
+                   data.least_time_steps > 0 ? "to at least " + counted(data.least_time_steps, "time step")
+                                             : "to the longest of the mini-batch"});
   if (plan.step.tbptt_length > 0) {
-    lines.push_back({"pieces", std::to_string(plan.step.tbptt_length) + " time steps",
+    lines.push_back({"pieces", counted(plan.step.tbptt_length, "time step"),
                      "in " + std::to_string(plan.step.mini_batch_size) +
                          " slots, each of which carries the state on; not shuffled"});
   }
@@ -77,13 +76,13 @@ PlanLine class_line(const DataPlan& data) {
 std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
   const DataPlan& data = plan.data;
   const bool sequences = data.format.kind == data::SampleKind::sequence;
-  const std::string noun = !sequences                   ? " images"
-                           : plan.step.tbptt_length > 0 ? " pieces of sequences"
-                                                        : " sequences";
+  const bool pieces = sequences && plan.step.tbptt_length > 0;
+  const std::string noun = !sequences ? "image" : pieces ? "piece" : "sequence";
+  const std::string whole = pieces ? " of sequences" : "";
   std::vector<PlanLine> lines;
   lines.push_back({"data",
-                   (data.streamed ? "streamed" : with_commas(data.train_count)) + noun + ", " +
-                       with_commas(std::ssize(data.classes)) + " classes",
+                   (data.streamed ? "streamed " + noun + "s" : counted(data.train_count, noun)) + whole +
+                       ", " + with_commas(std::ssize(data.classes)) + " classes",
                    reasons.source.empty() ? "given" : reasons.source});
   if (!data.class_counts.empty()) lines.push_back(class_line(data));
   if (!data.class_weights.empty()) {
@@ -91,8 +90,8 @@ std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
     lines.push_back({"class weights", fixed(*least, 3) + " to " + fixed(*most, 3),
                      "balanced: in the training loss, each class counts the same"});
   }
-  lines.push_back({"held out", with_commas(data.validation_count) + noun, reasons.validation});
-  if (data.test_count > 0) lines.push_back({"test", with_commas(data.test_count) + noun, reasons.test});
+  lines.push_back({"held out", counted(data.validation_count, noun) + whole, reasons.validation});
+  if (data.test_count > 0) lines.push_back({"test", counted(data.test_count, noun) + whole, reasons.test});
   if (sequences) {
     add_sequence_lines(lines, plan, reasons);
   } else {

@@ -7,6 +7,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -133,10 +134,10 @@ void check_step_memory(const Plan& plan, const nn::Network& network, double rank
   throw Error(ErrorCode::out_of_memory,
               "a step takes at least " + as_bytes(static_cast<int64_t>(least)) +
                   " of memory, and this machine has " + as_bytes(inventory.memory_bytes) + ": " +
-                  std::to_string(plan.step.mini_batch_size) + " images of " +
+                  counted(plan.step.mini_batch_size, "image") + " of " +
                   std::to_string(plan.data.format.height) + "x" + std::to_string(plan.data.format.width) +
-                  " in a mini-batch, " + std::to_string(plan.step.shards) + " shards, " +
-                  std::to_string(plan.machine.workers) + (plan.machine.workers == 1 ? " worker" : " workers"),
+                  " in a mini-batch, " + counted(plan.step.shards, "shard") + ", " +
+                  counted(plan.machine.workers, "worker"),
               "a smaller --image-size or --mini-batch-size, more --shards, or --accumulate");
 }
 

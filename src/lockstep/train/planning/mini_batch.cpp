@@ -86,7 +86,7 @@ class MiniBatchChooser {
     if (plan_.network.batch_norms == 0) return 0;
     if (asked.is_mini_batch()) return choice_.size;
     if (!asked.is_auto()) return asked.samples();
-    return placement_.device == "cpu" && computes_shards_together(plan_) ? kSamplesPerNorm : 0;
+    return why_shards_alone(plan_, placement_.device).empty() ? kSamplesPerNorm : 0;
   }
 
   void check_batch_norm_group() const {

@@ -47,28 +47,25 @@ std::string why_module_apart(const Prepared& prepared, const Plan& plan) {
 
 void choose_module_pass(Prepared& prepared, PlanReasons& reasons, const ModuleRequest& request) {
   reasons.channels_last = prepared.prototype.channels_last;
-  if (!prepared.network.spec().is_null() || !prepared.prototype.layers.empty()) return;
   NetworkPlan& network = prepared.plan.network;
-  if (network.input.time_steps > 0) {
-    reasons.module_apart = "it takes sequences";
-    return;
-  }
+  if (!prepared.network.spec().is_null() || !prepared.prototype.layers.empty()) return;
+  if (network.input.time_steps > 0) return;
   if (request.earlier != nullptr) {
     network.module_together = network.sums_shards = request.earlier->network.module_together;
-    if (!network.module_together) reasons.module_apart = "the run began so";
+    if (!network.module_together) network.module_apart = "the module, as the run began";
     return;
   }
   Plan plan = prepared.plan;
-  plan.machine.device = "cpu";
   plan.network.module_together = plan.network.sums_shards = true;
-  if (!computes_shards_together(plan)) {
-    reasons.module_apart = "an option needs each shard alone";
-  } else if (request.machine.place_any_shards(request.options).device != "cpu") {
-    reasons.module_apart = "it is on a GPU";
-  } else {
-    reasons.module_apart = why_module_apart(prepared, plan);
+  std::string why = why_shards_alone(plan, "cpu");
+  if (why.empty()) why = why_shards_alone(plan, request.machine.place_any_shards(request.options).device);
+  if (why.empty()) {
+    plan.machine.device = "cpu";
+    const std::string mixes = why_module_apart(prepared, plan);
+    if (!mixes.empty()) why = "the module (" + mixes + ")";
   }
-  network.module_together = network.sums_shards = reasons.module_apart.empty();
+  network.module_apart = why;
+  network.module_together = network.sums_shards = why.empty();
 }
 
 }  // namespace lockstep::train

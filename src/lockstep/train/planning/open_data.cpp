@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/data/mini_batch_stream.h"
@@ -50,11 +51,13 @@ class DataOpener {
     const int64_t shared = data::shared_samples(train, judging.dataset), all = judging.dataset.size();
     if (shared == 0) return;
     const bool sequences = train.store().kind() == data::SampleKind::sequence;
-    opened_.warnings.push_back(
-        (shared == all ? "all " : with_commas(shared) + " of the ") + with_commas(all) +
-        (sequences ? " sequences of " : " images of ") + option +
-        " are among the training data, so the accuracy on them says nothing about new " +
-        (sequences ? "sequences" : "images"));
+    const std::string noun = sequences ? "sequence" : "image";
+    const std::string which =
+        all == 1 ? "the only " + noun
+                 : (shared == all ? "all " : with_commas(shared) + " of the ") + counted(all, noun);
+    opened_.warnings.push_back(which + " of " + option + (shared == 1 ? " is" : " are") +
+                               " among the training data, so the accuracy on " + (all == 1 ? "it" : "them") +
+                               " says nothing about new " + noun + "s");
   }
 
   OpenedData& opened() { return opened_; }

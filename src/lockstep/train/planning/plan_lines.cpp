@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
@@ -50,7 +51,9 @@ std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons
     const size_t dropped = network.dropped_layers.size();
     lines.push_back({"new head", join(network.fresh_layers, ", "),
                      "for " + with_commas(std::ssize(plan.data.classes)) + " classes" +
-                         (dropped == 0 ? "" : "; " + std::to_string(dropped) + " layers are removed")});
+                         (dropped == 0 ? ""
+                                       : "; " + counted(static_cast<int64_t>(dropped), "layer") +
+                                             (dropped == 1 ? " is" : " are") + " removed")});
   }
   if (network.learned_count < network.parameter_count)
     lines.push_back({"frozen", with_commas(network.parameter_count - network.learned_count) + " learnables",
@@ -73,10 +76,7 @@ PlanLine steps_line(const LengthPlan& length, int64_t validation_count, bool giv
     reason += "; ends sooner after " + std::to_string(length.patience) +
               " validations without a better accuracy" +
               (length.patience_from > 0 ? ", counted from step " + with_commas(length.patience_from) : "");
-  return {"steps",
-          with_commas(length.total_steps) + " in " + std::to_string(length.max_epochs) +
-              (length.max_epochs == 1 ? " epoch" : " epochs"),
-          reason};
+  return {"steps", with_commas(length.total_steps) + " in " + counted(length.max_epochs, "epoch"), reason};
 }
 
 std::string kernels_reason(const Plan& plan, const nn::Network& network, bool channels_last) {
@@ -99,7 +99,9 @@ std::string kernels_reason(const Plan& plan, const nn::Network& network, bool ch
     own += row.runs_direct(std::max<int64_t>(1, images), plan.step.precision == Precision::bf16_mixed);
   }
   if (all == 0) return "no convolutions; LibTorch's";
-  if (own == all) return "Lockstep's kernels for all " + std::to_string(all) + " convolutions";
+  if (own == all)
+    return "Lockstep's kernels for " + (all == 1 ? "the" : "all " + with_commas(all)) + " convolution" +
+           (all == 1 ? "" : "s");
   return "Lockstep's kernels for " + std::to_string(own) + " of " + std::to_string(all) +
          " convolutions, oneDNN's for the others";
 }
@@ -121,8 +123,9 @@ std::vector<std::string> data_warnings(const Plan& plan) {
                          "balanced");
   }
   if (data.validation_count > 0 && data.validation_count < kFewHeldOut)
-    warnings.push_back("only " + std::to_string(data.validation_count) +
-                       " samples are held out, so their accuracy says little; hold out more with "
+    warnings.push_back("only " + counted(data.validation_count, "sample") +
+                       (data.validation_count == 1 ? " is" : " are") +
+                       " held out, so the accuracy says little; hold out more with "
                        "--validation-split");
   if (wants_trained_weights(plan))
     warnings.push_back(
@@ -141,8 +144,8 @@ std::vector<std::string> worker_warnings(const Plan& plan, bool resumed) {
   const std::string what = averages ? " replicas" : used == 1 ? " shard" : " shards";
   const std::string have = used == plan.step.shards
                                ? std::to_string(used) + what
-                               : "a mini-batch of " + std::to_string(plan.step.mini_batch_size) +
-                                     " samples fills only " + std::to_string(used) + what;
+                               : "a mini-batch of " + counted(plan.step.mini_batch_size, "sample") +
+                                     " fills only " + std::to_string(used) + what;
   const std::string text = std::to_string(workers) + " workers, but " + have + ": " + std::to_string(idle) +
                            (idle == 1 ? " worker has" : " workers have") + " nothing to do; ";
   const int64_t samples = kLeastShard * workers;
@@ -164,7 +167,7 @@ std::string update_text(const UpdatePlan& update, const PlanReasons& reasons) {
   if (reasons.rate_to_be_tested && update.rate_test_steps == 0) text += " (the run is too short for a test)";
   text += ", " + describe_detail::as_text(update.lr_schedule);
   if (update.head_steps > 0)
-    text += ", only the new layers in the first " + with_commas(update.head_steps) + " steps";
+    text += ", only the new layers in the first " + counted(update.head_steps, "step");
   if (update.label_smoothing > 0) text += ", label smoothing " + shortest(update.label_smoothing);
   return text;
 }

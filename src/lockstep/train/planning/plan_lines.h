@@ -31,8 +31,6 @@ struct PlanReasons {
   std::string network;
   std::string features;        ///< why the outputs of frozen layers are kept, or not
   bool channels_last = false;  ///< images of a user's module are stored channels last
-  std::string module_apart;    ///< why a user's module computes shard by shard; empty: it does not, or no
-                               ///< network would
 
   std::string device;
   std::string workers;

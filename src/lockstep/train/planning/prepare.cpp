@@ -4,7 +4,6 @@
 #include <tuple>
 
 #include "lockstep/base/hash.h"
-#include "lockstep/base/share.h"
 #include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/train/options/normalization.h"
@@ -277,6 +276,7 @@ class Preparation {
   void place_workers() {
     Placement placement = resolve_placement(options_, plan_.step.shards, machine_.inventory, machine_.ranks);
     place_on(plan_.machine, placement, plan_.data.format.jpeg_decoder);
+    plan_.exchange.overlap = plan_.exchange.overlap && plan_.machine.device == "cpu";
     reasons_.device = std::move(placement.device_reason);
     reasons_.workers = std::move(placement.workers_reason);
     plan_.machine.rank_loads = rank_loads(options_, plan_, machine_.rank_count(plan_.machine.devices));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
 #include "lockstep/base/user_folders.h"
@@ -183,7 +184,7 @@ class Chooser {
     const auto size =
         static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, wanted))));
     int64_t used = sequences ? std::clamp<int64_t>(size, 8, 64) : std::clamp<int64_t>(size, 32, 128);
-    std::string reason = "so that " + with_commas(facts_.train_count) + " samples give enough steps";
+    std::string reason = "so that " + counted(facts_.train_count, "sample") + " give enough steps";
     for (; leaves_one(used); --used)
       reason = "so that no mini-batch has a single sample, which batch norms cannot normalise";
     if (used != Options().mini_batch_size) set("mini-batch-size", std::to_string(used), reason);

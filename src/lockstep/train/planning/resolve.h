@@ -21,7 +21,7 @@ UpdatePlan resolve_update(const Options& options, data::SampleKind samples);
 
 /// Gradients go to other ranks during backward, except where that is impossible: averaging mode exchanges
 /// none in a step; compressed gradients need the whole gradient; and a step that may be computed again must
-/// not have sent anything.
+/// not have sent anything. GPUs do not do it either, which is known later.
 ExchangePlan resolve_exchange(const Options& options);
 
 /// The number of mini-batches that are read ahead, over all replicas.

@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <string>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/describe.h"
 #include "lockstep/base/share.h"
 #include "lockstep/base/text.h"
+#include "lockstep/comm/shard_tree.h"
 #include "lockstep/train/options/number_type.h"
+#include "lockstep/train/options/placement.h"
 #include "lockstep/train/planning/internal/line_groups.h"
 #include "lockstep/train/step/norm_groups.h"
 #include "lockstep/train/update/optimizer.h"
@@ -19,19 +22,22 @@ int64_t gradient_buffers(int64_t shards, int64_t workers) {
   return depth * workers;
 }
 
-// Whether small shards of a user's module are computed together, or why not and what that costs.
-std::string module_text(const Plan& plan, const std::string& apart) {
-  if (plan.network.module_together) return "; small ones are computed together";
-  if (apart.empty()) return "";
-  const int64_t shards = used_shards(plan.step.shards, plan.step.mini_batch_size);
-  return "; computed one after the other, with " +
-         as_bytes(shards * plan.network.learned_count * number_bytes(plan.step.precision)) +
-         " of gradients in a step, because " + apart;
+int64_t gradient_bytes(const Plan& plan) {
+  return plan.network.learned_count * number_bytes(plan.step.precision);
 }
 
-std::string shards_reason(const Plan& plan, const PlanReasons& reasons) {
+// What it costs that each shard is computed alone; empty where it is not.
+std::string price_of_shards_alone(const Plan& plan, int64_t shards) {
+  const std::string why = why_shards_alone(plan, plan.machine.device);
+  if (why.empty() || shards < 2) return "";
+  return "; each shard alone, because of " + why + ": " + std::to_string(shards - 1) +
+         (shards == 2 ? " addition of " : " additions of ") + as_bytes(gradient_bytes(plan)) +
+         " of gradients a step";
+}
+
+std::string shards_reason(const Plan& plan, bool given) {
   const int64_t shards = plan.step.shards, workers = plan.machine.workers;
-  std::string text = reasons.shards_given
+  std::string text = given
                          ? "asked for"
                          : "for " + with_commas(plan.network.learned_count) +
                                " learnables and mini-batches of " + std::to_string(plan.step.mini_batch_size);
@@ -45,10 +51,26 @@ std::string shards_reason(const Plan& plan, const PlanReasons& reasons) {
             fixed(100 * busy, 0) + " % busy";
   }
   if (used < shards) text += "; a mini-batch fills only " + std::to_string(used);
-  return text + "; gradients take " +
-         as_bytes(gradient_buffers(shards, workers) * plan.network.learned_count *
-                  number_bytes(plan.step.precision)) +
-         module_text(plan, reasons.module_apart);
+  return text + price_of_shards_alone(plan, used) + "; gradients take " +
+         as_bytes(gradient_buffers(shards, workers) * gradient_bytes(plan));
+}
+
+// Nodes of the tree that ranks exchange: a rank sends a slice of each of its nodes to each other rank, and
+// its finished slice of the sum to all.
+PlanLine exchange_line(const Plan& plan, int64_t ranks) {
+  const int64_t shards = used_shards(plan.step.shards, plan.step.mini_batch_size);
+  int64_t least = shards, most = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Range own = plan.machine.deal(ranks).of_rank(shards, rank);
+    const auto nodes = static_cast<int64_t>(comm::whole_nodes(own, shards).size());
+    least = std::min(least, nodes);
+    most = std::max(most, nodes);
+  }
+  return {"exchange",
+          (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
+              (most == 1 ? " node" : " nodes") + " a rank",
+          "of the tree over shards; a rank sends " + std::string(least == most ? "" : "at most ") +
+              as_bytes((most + 1) * (ranks - 1) * gradient_bytes(plan) / ranks) + " a step"};
 }
 
 std::string mini_batch_reason(const StepPlan& step, const std::string& reason) {
@@ -65,8 +87,7 @@ std::string batch_norm_reason(const Plan& plan, const PlanReasons& reasons) {
                          : "asked for";
   const int64_t shards = used_shards(step.shards, step.mini_batch_size);
   const std::vector<Range> groups = norm_groups({step.mini_batch_size, shards, step.batch_norm_group});
-  text +=
-      "; " + std::to_string(groups.size()) + (groups.size() == 1 ? " group" : " groups") + " in a mini-batch";
+  text += "; " + counted(std::ssize(groups), "group") + " in a mini-batch";
   const auto spanning = spanning_groups(groups, shards, plan.machine.deal(reasons.ranks));
   if (spanning.empty()) return text + ", none spans workers";
   const bool ranks = std::any_of(spanning.begin(), spanning.end(),
@@ -147,12 +168,12 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
   if (plan.exchange.averages()) {
     add_averaging_lines(lines, plan, reasons.shards_given);
   } else {
-    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons)});
+    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons.shards_given)});
     lines.push_back({"mini-batch", std::to_string(plan.step.mini_batch_size),
                      mini_batch_reason(plan.step, reasons.mini_batch)});
     if (plan.step.batch_norm_group > 0)
-      lines.push_back({"batch norm", std::to_string(plan.step.batch_norm_group) + " samples",
-                       batch_norm_reason(plan, reasons)});
+      lines.push_back(
+          {"batch norm", counted(plan.step.batch_norm_group, "sample"), batch_norm_reason(plan, reasons)});
   }
   if (plan.step.out_of_memory == OutOfMemory::split)
     lines.push_back(
@@ -160,6 +181,8 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
          "each shard is then computed in twice as many pieces; gradients are not exchanged during "
          "backward"});
   if (plan.step.sampler_replicas > 0) add_sampler_lines(lines, plan.step, plan.exchange.averages());
+  if (plan.exchange.kind == ExchangeKind::tree && reasons.ranks > 1)
+    lines.push_back(exchange_line(plan, reasons.ranks));
   add_compression_lines(lines, plan.exchange);
   return lines;
 }

@@ -258,6 +258,7 @@ class Run {
             .state = start_.state,
             .more_passes = request_.standing != nullptr && request_.standing->more_passes,
             .moves_shards = start_.options.worker_load.empty(),
+            .timing = start_.options.timing,
             .timed = timed_,
             .stop = stop_.token(),
             .wishes = wishes_,

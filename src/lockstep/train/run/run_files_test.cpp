@@ -175,6 +175,20 @@ TEST_F(RunFiles, APlanWithoutAVitalValueIsRefused) {
   }
 }
 
+// As batch norms computed before there were groups: over a shard.
+TEST_F(RunFiles, APlanWithoutAGroupOfBatchNormHasNone) {
+  for (const int64_t format : {1, 2}) {
+    Json manifest = Json::parse(read_file(write_with(R"({"batch_norm_group":16})", format)));
+    const std::filesystem::path with = write(manifest.dump());
+    EXPECT_EQ(read_manifest(with)->plan.step.batch_norm_group, 16);
+    manifest["plan"].erase("batch_norm_group");
+    for (Json& part : manifest["plan"]) {
+      if (part.is_object()) part.erase("batch_norm_group");
+    }
+    EXPECT_EQ(read_manifest(write(manifest.dump()))->plan.step.batch_norm_group, 0);
+  }
+}
+
 // Everything that a run has besides its weights may change when it is resumed.
 TEST_F(RunFiles, OptionsSayWhatTheyAffect) {
   for (const FieldInfo& field : fields_of<Options>())

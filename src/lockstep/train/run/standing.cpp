@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/train/options/run_length.h"
 
@@ -30,7 +31,7 @@ void continue_count(Plan& plan, const RunState& state) {
       ErrorCode::invalid_option,
       length.first_step > 0
           ? "the learning rate has fallen to 0: its cosine schedule ended with the first fit, after " +
-                std::to_string(length.first_step) + " steps"
+                counted(length.first_step, "step")
           : "the learning rate's cosine schedule needs the number of steps, which an iterator does not give",
       "set Options::max_steps to the number of steps of all fits together, or lr_schedule to constant or "
       "piecewise");

@@ -363,6 +363,8 @@ std::vector<ShardResult> ShardRunner::train_one_by_one(const ShardsOfNode& node,
   return results;
 }
 
+int64_t ShardRunner::most_evaluated() const { return std::min(piece_, kSamplesTogether); }
+
 at::Tensor ShardRunner::features(const at::Tensor& images) {
   const AutocastScope scope = autocast(WeightCasts::renew);
   return own_.output_of_frozen(data::to_input(images, options_.format), options_.frozen);

@@ -109,6 +109,9 @@ class ShardRunner {
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr,
                        const std::vector<at::Tensor>& hidden_state = {});
 
+  /// The most samples of several shards that are evaluated at once. Only for a layer graph on a CPU.
+  int64_t most_evaluated() const;
+
   /// The output of ShardRunnerOptions::frozen for u8 images [b,C,H,W].
   at::Tensor features(const at::Tensor& images);
 

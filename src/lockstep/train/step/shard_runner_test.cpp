@@ -112,6 +112,30 @@ TEST(ShardRunner, ALargeShardIsEvaluatedInPieces) {
   }
 }
 
+TEST(ShardRunner, ShardsEvaluatedTogetherHaveTheirOwnScores) {
+  at::set_num_threads(1);
+  for (const Precision precision : {Precision::single, Precision::bf16_mixed}) {
+    for (const char* name : {"lenet", "digits_cnn", "squeezenet", "mobilenet_v2"}) {
+      TrainedNetworkCopy trained(name, {.precision = precision});
+      trained.runner.begin_evaluation();
+      const std::vector<data::Shard> shards = shards_of(4, 4);
+      ASSERT_GE(trained.runner.most_evaluated(), 16) << name;
+      at::Tensor all;
+      {
+        const kernels::ShardsTogether together(4);
+        trained.runner.evaluate(data::joined(shards), &all);
+      }
+      for (const data::Shard& shard : shards) {
+        const kernels::ShardsTogether one(1);
+        at::Tensor own;
+        trained.runner.evaluate(shard, &own);
+        EXPECT_FALSE(one.mixed()) << name;
+        EXPECT_TRUE(at::equal(own, all.narrow(0, shard.first, shard.count))) << name << " " << shard.index;
+      }
+    }
+  }
+}
+
 TEST(ShardRunner, OneShardAtATimeWhereTheEngineComputesOrShardsAreLarge) {
   at::set_num_threads(1);
   const auto most_together = [](TrainedNetworkCopy trained, int64_t samples) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lockstep/base/columns_of_text.h"
+#include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/markup.h"
 
@@ -113,8 +114,7 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
   for (size_t i = 0; i < count; ++i) draw_axis(drawing, parallel.axes[i], across[i], i + 1 == count);
   drawing.words(kAxisSide, 24, Anchor::start, "orange: the best tenth of the trials; blue: the others",
                 drawing.colours().faint, 12);
-  return named(drawing.finish(),
-               "parallel coordinates of " + std::to_string(parallel.lines.size()) + " trials");
+  return named(drawing.finish(), "parallel coordinates of " + counted(std::ssize(parallel.lines), "trial"));
 }
 
 std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,

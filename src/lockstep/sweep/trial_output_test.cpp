@@ -1,0 +1,192 @@
+#include "lockstep/sweep/internal/trial_output.h"
+
+#include <cmath>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "lockstep/base/file.h"
+#include "lockstep/base/test_folder.h"
+#include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/internal/trial_result.h"
+
+namespace lockstep::sweep {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr size_t kMebibyte = size_t{1} << 20;
+
+std::optional<double> value_in(const std::string& lines, const std::string& name = "result") {
+  PrintedResult result;
+  result.take(lines, name);
+  return result.value;
+}
+
+TEST(PrintedResult, IsTheLastLineWithANumber) {
+  EXPECT_EQ(value_in("result 3, after 2 steps\nresult 1,5\nresult 1,500\n"), 3);
+  EXPECT_EQ(value_in("step 1\rresult 0.5\r\nresult 0.125\rresult 0.250,1\n"), 0.25);
+  EXPECT_EQ(value_in("loss=0.5\nlosses: 2\nloss saved\n", "loss"), 0.5);
+}
+
+TEST(PrintedResult, TakesWhatIsANumber) {
+  EXPECT_EQ(value_in("result +5"), 5);
+  EXPECT_EQ(value_in("result +.5e1;"), 5);
+  EXPECT_EQ(value_in("result 1e-400"), 0);
+  EXPECT_EQ(value_in("result -1e-400"), 0);
+  EXPECT_EQ(value_in("result 1e400"), HUGE_VAL);
+  for (const char* text : {"50%", "+-5", "++5", "+", "1e", "0x10", "five", "+1,5"})
+    EXPECT_EQ(value_in(std::string("result ") + text), std::nullopt) << text;
+}
+
+class TrialOutputs : public testing::Test {
+ protected:
+  TrialOutputs() { make_folders(paths_.trial(0).parent_path()); }
+
+  // In the file as it is, of which `reader` has read something.
+  std::optional<double> value(const ResultReader& reader = {}) const {
+    return reader.result_of(paths_.output(0), "result").value;
+  }
+  std::string bytes(size_t at, size_t size) const {
+    std::string text(size, '?');
+    text.resize(OpenFile(paths_.output(0), O_RDONLY).read_at(static_cast<int64_t>(at), text));
+    return text;
+  }
+  size_t size() const { return fs::file_size(paths_.output(0)); }
+  size_t on_disk() const {
+    struct stat status {};
+    ::stat(paths_.output(0).c_str(), &status);
+    return static_cast<size_t>(status.st_blocks) * 512;  // stat(2): the unit, whatever the file system
+  }
+  // Of the temporary folder's file system.
+  bool can_release() const {
+    const OpenFile file(paths_.folder / "probe", O_WRONLY | O_CREAT);
+    return ::fallocate(file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20) == 0;
+  }
+  // With lines until the file has this size.
+  void fill(std::ofstream& file, size_t size) const {
+    const std::string line = "no result of it\n";
+    std::string text;
+    for (size_t left = size - static_cast<size_t>(file.tellp()); left > text.size();)
+      text += left - text.size() < line.size() ? "\n" : line;
+    file << text;
+  }
+  static SweepSpec one_trial(const std::string& script) {
+    SweepSpec spec{.command = {"sh", "-c", script, "name", "{x}"}};
+    spec.space.add("x", "4");
+    spec.options.count = 1;
+    return spec;
+  }
+
+  test::TemporaryFolder folder_;
+  SweepPaths paths_{folder_.path()};
+};
+
+TEST_F(TrialOutputs, AResultThatIsNoNumberIsNamed) {
+  std::ofstream(paths_.output(0)) << "result 50%\n";
+  const TrialResult result = result_of(paths_, {.command = {"./simulate"}}, {.end = {0}});
+  ASSERT_TRUE(result.outcome);
+  EXPECT_EQ(result.outcome->state, TrialState::failed);
+  EXPECT_THAT(result.outcome->error, HasSubstr("gives a value of \"result\": \"50%\" is no number"));
+}
+
+TEST_F(TrialOutputs, ShortOnesAreKept) {
+  std::ofstream file(paths_.output(0));
+  file << "result 3\n";
+  fill(file, 66 * kMebibyte - 1);
+  file.close();
+  EXPECT_EQ(value(TrialOutput(paths_.output(0), "result").finish()), 3);
+  EXPECT_EQ(read_file(paths_.output(0)).find('\0'), std::string::npos);
+}
+
+TEST_F(TrialOutputs, TheMiddleOfLongOnesIsLeftOutButNotItsResult) {
+  std::ofstream file(paths_.output(0));
+  file << "begin\nresult 1\n";
+  fill(file, 100 * kMebibyte);
+  file << "result 2\n";
+  fill(file, 129 * kMebibyte - 10);
+  file << "result 314159\n";  // its line ends after what is left out
+  fill(file, 180 * kMebibyte);
+  file << "result 50%\nend\n";
+  file.close();
+  const size_t all = size();
+  TrialOutput output(paths_.output(0), "result");
+  output.look(std::chrono::steady_clock::now());  // the first part
+  const ResultReader reader = output.finish();
+  EXPECT_EQ(value(reader), 314159);
+  EXPECT_EQ(size(), all);
+  EXPECT_THAT(bytes(0, 20), StartsWith("begin\nresult 1\nno r"));
+  EXPECT_THAT(bytes(all - 50, 50), EndsWith("\nresult 50%\nend\n"));
+  if (!can_release()) return;
+  EXPECT_LT(on_disk(), 75 * kMebibyte);
+  EXPECT_EQ(bytes(kMebibyte, 16), std::string(16, '\0'));
+  EXPECT_EQ(bytes(129 * kMebibyte - 1, 1), std::string(1, '\0'));
+  EXPECT_EQ(bytes(129 * kMebibyte, 16), "159\nno result of");
+  EXPECT_EQ(value(), 1) << "for others the line that is left out is gone";
+}
+
+TEST_F(TrialOutputs, AHoleCostsNothing) {
+  if (!can_release())
+    GTEST_SKIP()
+        << "the file system of the temporary folder cannot release parts of a file; hint: set TMPDIR";
+  std::ofstream(paths_.output(0)) << "result 7\nresult ";
+  fs::resize_file(paths_.output(0), size_t{1} << 40);
+  EXPECT_EQ(value(), 7);
+  std::ofstream(paths_.output(0), std::ios::app) << "9\nresult 8\nend";
+  EXPECT_EQ(value(), 8);
+}
+
+TEST_F(TrialOutputs, ALineWithoutAnEndIsRead) {
+  std::ofstream file(paths_.output(0));
+  file << "result 7\n";
+  const std::string piece(kMebibyte, 'a');
+  for (int i = 0; i < 140; ++i) file << piece;
+  file << "result 9";
+  file.close();
+  EXPECT_EQ(value(TrialOutput(paths_.output(0), "result").finish()), 7);
+}
+
+TEST_F(TrialOutputs, AProgramPrintsMuchWhileOthersLook) {
+  const SweepSpec spec = one_trial("echo result $1; yes abcdefg | head -c 209715200; echo end >&2");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).value, 4);
+  EXPECT_EQ(size(), 200 * kMebibyte + 13);
+  EXPECT_EQ(bytes(0, 12), "result 4\nabc");
+  EXPECT_EQ(bytes(200 * kMebibyte, 20), "\nabcdefg\nend\n");
+  if (can_release()) {
+    EXPECT_LT(on_disk(), 75 * kMebibyte);
+  }
+}
+
+TEST_F(TrialOutputs, TheErrorIsThatAtTheEnd) {
+  const SweepSpec spec = one_trial("yes abcdefg | head -c 80000000; echo lockstep: the disk is gone; exit 1");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).error, "it ended with status 1: the disk is gone");
+}
+
+// A server, say, that later trials use.
+TEST_F(TrialOutputs, AProgramThatOutlivesItsTrialPrintsOn) {
+  const fs::path begun = folder_.path() / "begun", go = folder_.path() / "go",
+                 lived = folder_.path() / "lived";
+  const SweepSpec spec = one_trial(
+      "setsid sh -c 'touch " + begun.string() + "; while ! test -e " + go.string() +
+      "; do echo more || exit; sleep 0.01; done; yes abcdefg | head -c 1000000; touch " + lived.string() +
+      "' & while ! test -e " + begun.string() + "; do sleep 0.01; done; echo result $1");
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).value, 4);
+  std::ofstream{go};
+  for (int i = 0; i < 6000 && !fs::exists(lived); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(fs::exists(lived));
+  EXPECT_GT(size(), 1'000'000u);
+}
+
+}  // namespace
+}  // namespace lockstep::sweep

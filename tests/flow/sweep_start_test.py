@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""What a sweep says before and beside its trials: a program that is not there, another sweep in the same folder, results
+that another sweep may not have; what it keeps of trials that print much; and that words of earlier versions go on."""
+
+import json
+import subprocess
+import unittest
+
+import runs
+from sweeps import lines, table
+
+MARK = "another sweep may give another table, because of "
+
+
+class SweepStart(runs.TestFolders, unittest.TestCase):
+    def sweep(self, name, *words, status=0):
+        return runs.run("sweep", "--search", "random", "--count", "3", "--output", self.folder / name, *words, status=status)
+
+    def test_a_program_that_is_not_there(self):
+        """It is one error, and not one of each trial."""
+        for program, said in (("./nothere", 'there is no program "./nothere"'),
+                              ("no-program-has-this-name", 'there is no program "no-program-has-this-name"')):
+            printed = self.sweep("missing", "--x", "1..5", "--", program, status=1)
+            self.assertIn(said, printed)
+            self.assertEqual(printed.count("there is no program"), 1)
+            self.assertFalse((self.folder / "missing").exists())
+
+    def test_first_starts_of_several_sweeps_in_one_folder(self):
+        """One of them is made, and the others are refused."""
+        output, go = self.folder / "together", self.folder / "go"
+        script = f"while ! test -e {go}; do sleep 0.05; done; echo result $1"
+
+        def start(seed):
+            with open(self.folder / f"said_{seed}", "w", encoding="utf-8") as said:
+                return subprocess.Popen(runs.command("sweep", "--search", "random", "--count", "3", "--seed", seed, "--output",
+                                                     output, "--x", "0.5..9.5", "--", "sh", "-c", script, "name", "{x}"),
+                                        stdout=said, stderr=said)
+
+        programs = {seed: start(str(seed)) for seed in range(4)}
+
+        def refused():
+            return [seed for seed, program in programs.items() if program.poll() is not None]
+
+        runs.wait_for(lambda: len(refused()) == 3)
+        for seed in refused():
+            said = (self.folder / f"said_{seed}").read_text()
+            self.assertEqual(programs[seed].returncode, 2, said)
+            self.assertRegex(said, "another program works on the sweep|is another sweep: its --seed is")
+            self.assertEqual(said.count("lockstep: "), 1, said)
+        (winner,) = set(programs) - set(refused())
+        go.touch()
+        self.assertEqual(programs[winner].wait(), 0)
+        self.assertEqual(json.loads((output / "sweep.json").read_text())["seed"], winner)
+        self.assertEqual([row["state"] for row in table(output)], ["ended"] * 3)
+        self.assertEqual(len(lines(output, "begin")), 3)
+
+    def test_output_without_an_end(self):
+        """The file has its beginning and its end, and the result is found."""
+        script = "echo begin; echo loss $1; yes | head -c 150000000; echo end"
+        self.sweep("prints", "--metric", "loss", "--x", "1..5", "--", "sh", "-c", script, "name", "{x}")
+        rows = table(self.folder / "prints")
+        self.assertEqual([row["result"] for row in rows], [row["parameters"]["x"] for row in rows])
+        for row in rows:
+            with open(self.folder / f"prints/trials/{row['trial']:04}.out", "rb") as file:
+                self.assertEqual(file.read(11), b"begin\nloss ")
+                file.seek(-6, 2)
+                self.assertEqual(file.read(), b"y\nend\n")
+
+    def test_a_metric_that_is_a_time(self):
+        """It is marked wherever the table is shown."""
+        words = ["--x", "1..5", "--", "echo", "run_seconds", "{x}"]
+        output = self.folder / "timed"
+        self.assertEqual(self.sweep("timed", "--metric", "run_seconds", *words).count(MARK + "--metric run_seconds"), 2)
+        self.assertIn(MARK + "--metric run_seconds\n", runs.run("sweep", "show", output))
+        runs.run("report", output)
+        self.assertIn(MARK + "--metric run_seconds<", (output / "report.html").read_text())
+        words[-2] = "loss"
+        self.assertNotIn(MARK, self.sweep("untimed", "--metric", "loss", *words))
+        self.assertNotIn(MARK, runs.run("sweep", "show", self.folder / "untimed"))
+
+    def test_an_empty_option_of_an_earlier_version(self):
+        """A new sweep refuses it."""
+        train = ["--learning-rate", "0.001..0.1:log", "--", "train", self.digits, "--validation", self.held_out, *runs.SMALL,
+                 "--max-steps", "1"]
+        self.assertIn("option --weights is empty", self.sweep("new", *train, "--weights", "", status=2))
+        self.sweep("earlier", *train)
+        spec = self.folder / "earlier/sweep.json"
+        sweep = json.loads(spec.read_text())
+        sweep["command"] += ["--weights", ""]
+        spec.write_text(json.dumps(sweep))
+        for count, trials_as in ((4, "threads"), (5, "processes")):
+            runs.run("sweep", "--resume", "--output", spec.parent, "--count", count, "--trials-as", trials_as)
+            self.assertEqual([row["state"] for row in table(spec.parent)], ["ended"] * count)
+
+    def test_a_sweep_that_goes_on_keeps_its_mark(self):
+        """Trials may have ended with what made the table another one."""
+        output = self.folder / "kept"
+        self.sweep("kept", "--x", "1..5", "--", "echo", "result", "{x}")
+        spec = json.loads((output / "sweep.json").read_text())
+        self.assertEqual(spec["not_reproducible"], [])
+        (output / "sweep.json").write_text(json.dumps({**spec, "not_reproducible": ["--max-time"]}))
+        self.assertIn(MARK + "--max-time\n", runs.run("sweep", "--resume", "--output", output, "--count", "4"))
+        self.assertEqual(json.loads((output / "sweep.json").read_text())["not_reproducible"], ["--max-time"])
+        copied = self.folder / "copied"
+        self.assertNotIn(MARK, runs.run("sweep", output / "sweep.json", "--output", copied), "another sweep begins without it")
+        self.assertEqual(json.loads((copied / "sweep.json").read_text())["not_reproducible"], [])
+
+    def test_results_that_are_numbers_and_others(self):
+        script = 'test "$LOCKSTEP_TRIAL" != 0 || echo loss +5; test "$LOCKSTEP_TRIAL" != 1 || echo loss 1e-400; ' \
+                 'test "$LOCKSTEP_TRIAL" != 2 || echo loss 50%'
+        self.sweep("numbers", "--metric", "loss", "--x", "1..5", "--", "sh", "-c", script, "name", "{x}")
+        rows = table(self.folder / "numbers")
+        self.assertEqual([row["result"] for row in rows], [5, 0, None])
+        self.assertIn('no line of its output gives a value of "loss": "50%" is no number', rows[2]["error"])
+
+    def test_what_waiting_costs_is_printed(self):
+        """Of two places one waits where each trial depends on the one before; none does where trials are independent, also
+        at the end."""
+        def said(name, *options):
+            return runs.run("sweep", "--count", "3", "--trials", "2", *options, "--output", self.folder / name, "--x",
+                            "0.5..9.5", "--", "echo", "result", "{x}")
+        self.assertRegex(said("waits", "--search", "tpe", "--lag", "0"),
+                         r"with 2 trials side by side; waiting for earlier results took (less than )?\d+ % of it \(--lag, --free\)\n")
+        self.assertNotIn("waiting for", said("hurries", "--search", "random", "--lag", "0"))
+
+
+if __name__ == "__main__":
+    unittest.main()
