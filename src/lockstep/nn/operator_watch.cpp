@@ -89,6 +89,7 @@ void OperatorWatch::follow(const at::Tensor& images) {
 std::string OperatorWatch::why_samples_mix(const at::Tensor& output) {
   end();
   if (!refusal_.empty()) return refusal_;
+  if (!kernel_.empty()) return kernel_;
   if (!is_batch(output)) return "its output does not come from the operators that were seen";
   if (output.grad_fn() == nullptr) return "it has nothing to learn";
   const std::string unknown = unknown_gradient(output);
@@ -118,13 +119,15 @@ void OperatorWatch::end_call(const at::RecordFunction& call) {
   const at::Tensor output = one ? outputs[0].toTensor() : at::Tensor();
   if (!output.defined() || output.dim() < 1 || output.size(0) != samples_) {
     refusal_ = full_name(call) + " does not give a row for each sample";
-  } else if (is_layer_ && output.grad_fn() == nullptr) {
-    refusal_ = full_name(call) + " has no gradient, which would show whose kernels it uses";
-  } else if (is_layer_ && !is_sample_gradient(output.grad_fn()->name())) {
-    refusal_ = full_name(call) + " uses a kernel of LibTorch that takes all samples at once, " +
-               output.grad_fn()->name();
-  } else {
-    add_batch(output);
+    return;
+  }
+  add_batch(output);
+  if (!is_layer_ || !kernel_.empty()) return;
+  const auto node = output.grad_fn();
+  if (node == nullptr) {
+    kernel_ = full_name(call) + " has no gradient, which would show whose kernels it uses";
+  } else if (!is_sample_gradient(node->name())) {
+    kernel_ = full_name(call) + " uses a kernel of LibTorch that takes all samples at once, " + node->name();
   }
 }
 

@@ -62,7 +62,8 @@ class OperatorWatch {
   std::map<const void*, Weight> weights_;  // parameters and buffers, by their memory
   std::vector<at::Tensor> batches_;        // kept, so that no other tensor gets their addresses
   std::unordered_set<const c10::TensorImpl*> known_batches_;
-  std::string refusal_;       // the first one
+  std::string refusal_;       // the first operator that may mix samples
+  std::string kernel_;        // the first layer with a kernel of LibTorch; its samples are followed on
   bool gives_batch_ = false;  // the call under way
   bool is_layer_ = false;     // the call under way
   int64_t depth_ = 0;         // of calls within calls

@@ -152,7 +152,7 @@ TEST(ModuleProof, WhatReadsMemoryItselfIsFoundByItsBits) {
   ProvenModule trained([](const at::Tensor& x) {
     auto* values = static_cast<float*>(x.data_ptr());
     float scale = 1;
-    for (int64_t i = 0; i < x[0].numel(); ++i) scale += values[i] / 1000;  // of the first sample
+    for (int64_t i = 0; i < x.numel() / x.size(0); ++i) scale += values[i] / 1000;  // of the first sample
     for (int64_t i = 0; i < x.numel(); ++i) values[i] *= scale;
     return x;
   });
