@@ -254,6 +254,18 @@ TEST_F(OwnModule, HasTheSameWeightsWithShardsTogetherAndOneAfterTheOther) {
   EXPECT_EQ(weights_of("half alone", 1, true, Precision::bf16_mixed), half);
 }
 
+TEST_F(OwnModule, WithoutBatchNormComputesShardsTogetherToo) {
+  const auto passes = std::make_shared<std::atomic<int64_t>>(0);
+  const auto network = nn::network("counted", [passes](const nn::NetworkInput& input) {
+    WatchedNet net(input, nullptr);
+    net->before_forward = [passes, own = net.get()] { *passes += own->is_training() ? 1 : 0; };
+    return net;
+  });
+  const Result result = train(network, 1, "counted");
+  EXPECT_GT(result.steps, 60);
+  EXPECT_LT(*passes, result.steps * 3 / 2) << "each step has two shards";
+}
+
 TEST_F(OwnModule, ThePlanSaysWhetherShardsGoTogetherAndWhyNot) {
   TrainingRequest request;
   request.dataset = colours();

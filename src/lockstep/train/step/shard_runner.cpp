@@ -270,7 +270,7 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
 }
 
 ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
-  if (options_.module_together && &copy == &own_ && !norm_groups_) probe(work.shard);
+  if (options_.module_together && &copy == &own_) probe(work.shard);
   begin_training(copy);
   ShardResult result;
   const data::Shard& shard = work.shard;
