@@ -14,8 +14,8 @@ struct ModuleRequest {
   const Plan* earlier;  ///< with which the run began, which decides; null: it begins now
 };
 
-/// Fills in NetworkPlan::module_together, module_apart and sums_shards of a module. A function of network, options
-/// and kind of device; the module is tried with made-up images.
+/// Fills in NetworkPlan::module_together, module_apart and sums_shards of a module. A function of network,
+/// options and kind of device; the module is tried with made-up images.
 ///   prepared  its network, prototype, and of its plan network, data, step and exchange
 void choose_module_pass(Prepared& prepared, PlanReasons& reasons, const ModuleRequest& request);
 
