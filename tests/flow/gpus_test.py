@@ -259,6 +259,20 @@ class Gpus(runs.TestFolders, unittest.TestCase):
             self.assertEqual(under_way, [one])
             self.assertEqual(one["reason"], "finished")
 
+    def test_a_trial_on_several_gpus_waits_for_each(self):
+        sweep, files = self.folder / "several", []
+        for devices in ([0, 1], [1]):
+            files.append(self.folder / f"on-{len(devices)}.json")
+            files[-1].write_text(json.dumps({"devices": devices}))
+        runs.run("sweep", "--search", "grid", "--trials", "2", "--workers", "2", "--config", ",".join(map(str, files)),
+                 "--output", sweep, "--", "train", self.digits, "--validation", self.held_out, "--resident", "off", *runs.SMALL,
+                 environment={**self.environment, "STAND_IN_FREE_BYTES": "1000000"})
+        folders = [sweep / f"trials/000{trial}" for trial in range(2)]
+        self.assertEqual(sorted(runs.of_kind(folder, "plan")[0]["values"]["devices"] for folder in folders), [[0, 1], [1]])
+        first, second = sorted((json.loads((folder / "result.json").read_text()) for folder in folders),
+                               key=lambda result: result["started"])
+        self.assertLessEqual(first["ended"], second["started"])
+
     def test_a_run_with_images_on_the_gpu_goes_on_without(self):
         output, _ = self.train("resident part", "--execution", "gpu", "--resident", "on", "--max-time", "0.001", *runs.SMALL)
         again = ["train", self.digits, "--output", output, "--resume"]

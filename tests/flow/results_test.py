@@ -42,6 +42,21 @@ class Results(runs.TestFolders, unittest.TestCase):
         exact = json.loads(runs.run("evaluate", self.one, self.held_out, "--exact", "--json"))
         self.assertEqual(exact["accuracy"], logged["accuracy"])
 
+    # Of 20 samples and of 4, linear layers are computed by different kernels.
+    def test_exact_scores_have_the_shards_of_the_run(self):
+        network, output = self.folder / "wide.json", self.folder / "wide"
+        network.write_text(json.dumps(runs.WIDE))
+        runs.train(self.digits, output, "--validation", self.held_out, *runs.SMALL, "--network", network,
+                   "--max-steps", "3", "--mini-batch-size", "40", "--shards", "2", "--class-weights", "balanced",
+                   "--precision", "32-true")
+        logged = runs.of_kind(output, "validation")[-1]["values"]
+        exact, named = (json.loads(runs.run("evaluate", output, self.held_out, "--exact", "--json", *options))
+                        for options in ([], ["--mini-batch-size", "40", "--shards", "2"]))
+        self.assertEqual(exact["loss"], named["loss"], "to the last bit")
+        self.assertEqual(exact, named)
+        self.assertEqual(exact["accuracy"], logged["accuracy"])
+        self.assertAlmostEqual(exact["loss"], logged["loss"], delta=1e-5 * logged["loss"])
+
     def test_folded_batch_norms_change_scores_by_rounding(self):
         exact, folded = (json.loads(runs.run("predict", self.one, self.held_out, "--json", *options))
                          for options in (["--exact"], []))

@@ -147,12 +147,14 @@ class Places(runs.TestFolders, unittest.TestCase):
         (sweep / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
         with (sweep / "lock").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
+            self.assertIn("it is at step 30 of 90; the command trains all 90\n", runs.run("sweep", "best", sweep))
             self.assertIn("asked trial 0 to end", runs.run("sweep", "stop", sweep, "0"))
         self.assertEqual([file.read_text() for file in (sweep / "requests").iterdir()], ["stop 0\n"])
 
     def test_little_memory(self):
         """Trials wait for each other."""
-        self.sweep("little", "--trials", "4", "--memory", "1M")
+        printed = self.sweep("little", "--trials", "4", "--memory", "50K")
+        self.assertEqual(printed.count("lockstep: the images alone take "), 1, printed)
         self.check("little")
         starts, ends = [], []
         for row in self.expected:
@@ -162,6 +164,8 @@ class Places(runs.TestFolders, unittest.TestCase):
         self.assertEqual(max(sum(start <= at < end for start, end in zip(starts, ends)) for at in starts), 1)
         # What was for threads does not hold up a sweep that goes on as processes.
         self.sweep("little", "--trials-as", "processes")
+        self.sweep("little", "--trials", "4", "--memory", "50K")
+        self.assertIn("--memory is only for trials on threads", runs.run(*self.words("little", "--memory", "2M"), status=2))
         self.assertIn("--memory cannot be", runs.run(*self.words("none", "--memory", "lots"), status=2))
 
     def test_jobs_that_are_killed(self):

@@ -56,7 +56,7 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
 
     def test_output_without_an_end(self):
         """The file has its beginning and its end, and the result is found."""
-        script = "echo begin; echo loss $1; yes | head -c 150000000; echo end"
+        script = "echo begin; echo loss $1; yes | head -c 10000000; echo end"
         self.sweep("prints", "--metric", "loss", "--x", "1..5", "--", "sh", "-c", script, "name", "{x}")
         rows = table(self.folder / "prints")
         self.assertEqual([row["result"] for row in rows], [row["parameters"]["x"] for row in rows])

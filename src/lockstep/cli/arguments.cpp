@@ -293,14 +293,4 @@ Call read_search_arguments(const Verb& verb, const std::vector<std::string>& arg
   return call;
 }
 
-// Without a name, a run would begin with other data or weights.
-void check_places(const Call& call) {
-  if (call.text_of("config")) return;
-  for (const char* name : {"output", "test", "validation", "weights"}) {
-    if (call.text_of(name) == "")
-      throw Error(ErrorCode::invalid_option, "option --" + std::string(name) + " is empty",
-                  "a variable of the shell may not be set; name a file or a folder, or leave the option out");
-  }
-}
-
 }  // namespace lockstep::cli

@@ -21,8 +21,4 @@ Call read_program_arguments(const Verb& verb, const std::vector<std::string>& ar
 /// Call::searched.
 Call read_search_arguments(const Verb& verb, const std::vector<std::string>& arguments);
 
-/// Refuses words of the user with an empty --output, --test, --validation or --weights. With --config an
-/// empty one takes back the file's.
-void check_places(const Call& call);
-
 }  // namespace lockstep::cli

@@ -40,4 +40,15 @@ AskedOptions asked_options(const Call& call) {
   return asked;
 }
 
+void check_places(const Call& call) {
+  for (const std::string name : {"config", "output", "test", "validation", "weights"}) {
+    if (call.text_of(name) != "") continue;
+    train::Options of_file;
+    const auto file = call.text_of("config");
+    if (file && !file->empty() && std::ranges::count(read_options_file(*file, of_file), name) > 0) continue;
+    throw Error(ErrorCode::invalid_option, "option --" + name + " is empty",
+                "a variable of the shell may not be set; name a file or a folder, or leave the option out");
+  }
+}
+
 }  // namespace lockstep::cli

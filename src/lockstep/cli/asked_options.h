@@ -20,4 +20,8 @@ struct AskedOptions {
 /// without --lr-schedule means piecewise. Throws invalid_option, and corrupt_data or io for the file.
 AskedOptions asked_options(const Call& call);
 
+/// Refuses an empty --config, --output, --test, --validation or --weights: a run would begin with other data
+/// or weights. An empty one may take back what the file of --config says. Throws also as asked_options.
+void check_places(const Call& call);
+
 }  // namespace lockstep::cli

@@ -20,6 +20,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
+#include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/engine.h"
 #include "lockstep/cli/failure.h"
@@ -28,6 +29,7 @@
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
 #include "lockstep/cli/status_line.h"
+#include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/device/failure.h"
@@ -112,10 +114,17 @@ TEST(Arguments, NamesOfFilesAreNotEmpty) {
     }
     return "";
   };
-  for (const char* option : {"--validation", "--test", "--weights", "--output"}) {
-    EXPECT_EQ(refusal({"f", option, ""}), "option " + std::string(option) + " is empty");
-    EXPECT_EQ(refusal({"f", option, "", "--config", "a.json"}), "") << "takes back the file's";
+  const std::string file = testing::TempDir() + "lockstep-places.json";
+  for (const std::string name : {"validation", "test", "weights", "output"}) {
+    const std::string option = "--" + name, refused = "option " + option + " is empty";
+    EXPECT_EQ(refusal({"f", option, ""}), refused);
+    std::ofstream(file) << "{\"" + name + "\": \"there\"}";
+    EXPECT_EQ(refusal({"f", option, "", "--config", file}), "") << "takes back the file's";
+    std::ofstream(file) << "{}";
+    EXPECT_EQ(refusal({"f", option, "", "--config", file}), refused);
+    EXPECT_EQ(refusal({"f", option, "", "--config", ""}), "option --config is empty");
   }
+  std::filesystem::remove(file);
   EXPECT_EQ(refusal({"f", "--freeze", ""}), "");
 }
 
@@ -202,6 +211,24 @@ TEST(RunOptions, InferenceKnowsOnlyWhatIsOfUseToIt) {
   EXPECT_EQ(options.workers, 2);
   EXPECT_EQ(options.weights, "");
   EXPECT_THROW(read_arguments(verb_named("evaluate"), {"run", "photos", "--momentum", "0"}), Error);
+}
+
+TEST(RunOptions, WithExactTheShardsAreThoseOfTheRun) {
+  train::Model model;
+  model.mini_batch_size = 40;
+  model.shards = 2;
+  const auto sizes_with = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"run", "photos"});
+    const Call call = read_arguments(verb_named("evaluate"), options);
+    const train::Options used = options_for_scores(call, model, inference_options(call));
+    return std::vector<int64_t>{used.mini_batch_size, used.shards};
+  };
+  EXPECT_THAT(sizes_with({}), ElementsAre(128, 0));
+  EXPECT_THAT(sizes_with({"--exact"}), ElementsAre(40, 2));
+  EXPECT_THAT(sizes_with({"--exact", "--shards", "3"}), ElementsAre(40, 3));
+  EXPECT_THAT(sizes_with({"--exact", "--mini-batch-size", "128"}), ElementsAre(128, 2));
+  model = {};
+  EXPECT_THAT(sizes_with({"--exact"}), ElementsAre(128, 0)) << "weights that are of no run";
 }
 
 TEST(Engine, HasTheCommandsThatTheProgramLeavesToIt) {

@@ -84,11 +84,10 @@ struct ExactChoice {
   bool exact = false;
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("Arithmetic");
-    field(
-        "exact", self.exact,
-        "compute batch norms as layers, so that scores have exactly the bits of validation during training; "
-        "by default batch norms become part of the convolutions before them, which is faster and changes "
-        "scores by rounding");
+    field("exact", self.exact,
+          "compute batch norms as layers, with the run's mini-batches and shards unless they are given, so "
+          "that scores have exactly the bits of validation during training; by default batch norms become "
+          "part of the convolutions before them, which is faster and changes scores by rounding");
   };
 };
 

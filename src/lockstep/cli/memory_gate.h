@@ -3,38 +3,44 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <mutex>
 #include <stop_token>
-#include <utility>
+#include <string>
 
 namespace lockstep::cli {
 
 /// Bytes.
 struct MemoryNeed {
   double own = 0;
-  double images = 0;  ///< those that it opens, and shares with others that have the same
+  std::map<std::string, double>
+      images{};  ///< of each set that it uses; a key is the same where sets are shared
 };
 
 /// Of one memory: the machine's or a GPU's. Any thread.
 class MemoryGate {
  public:
-  /// kept_images: bytes of the images that all trials keep now
-  MemoryGate(double budget, std::function<double()> kept_images)
-      : budget_(budget), kept_images_(std::move(kept_images)) {}
+  explicit MemoryGate(double budget) : budget_(budget) {}
 
-  /// Waits until the need fits beside what is inside, or nothing is. Returns false if it was stopped
-  /// meanwhile.
+  /// Waits until the need fits beside what is inside, or nothing is. A set of images that is inside counts
+  /// once. Returns false if it was stopped meanwhile.
   bool enter(const MemoryNeed& need, const std::stop_token& stop);
   void leave(const MemoryNeed& need);
 
  private:
+  struct SharedImages {
+    double bytes = 0;
+    int64_t users = 0;
+  };
+
+  double added_by(const MemoryNeed& need) const;
+
   std::mutex mutex_;
   std::condition_variable_any changed_;
   const double budget_;
-  const std::function<double()> kept_images_;
-  double used_ = 0;  // without images
+  double used_ = 0;
   int64_t inside_ = 0;
+  std::map<std::string, SharedImages> images_;
 };
 
 }  // namespace lockstep::cli

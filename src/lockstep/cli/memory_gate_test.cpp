@@ -11,8 +11,7 @@ class MemoryGates : public testing::Test {
   MemoryGates() { stop_.request_stop(); }
   bool enters(const MemoryNeed& need) { return gate_.enter(need, stop_.get_token()); }
 
-  double images_ = 0;
-  MemoryGate gate_{100, [this] { return images_; }};
+  MemoryGate gate_{100};
 
  private:
   std::stop_source stop_;
@@ -29,14 +28,28 @@ TEST_F(MemoryGates, LetInWhatFitsAndOneInAnyCase) {
   EXPECT_TRUE(enters({.own = 60}));
 }
 
-TEST_F(MemoryGates, CountSharedImagesOnce) {
-  EXPECT_TRUE(enters({.own = 30, .images = 30}));
-  EXPECT_FALSE(enters({.own = 50, .images = 30})) << "the first one is about to open them";
-  images_ = 30;
-  EXPECT_TRUE(enters({.own = 40, .images = 30}));
-  gate_.leave({.own = 40, .images = 30});
-  images_ = 50;
-  EXPECT_FALSE(enters({.own = 40})) << "others are kept, too";
+TEST_F(MemoryGates, CountASetOfImagesOnceUntilItsLastUserLeaves) {
+  const MemoryNeed need{.own = 20, .images = {{"digits", 40}}};
+  EXPECT_TRUE(enters(need));
+  EXPECT_TRUE(enters(need));
+  EXPECT_TRUE(enters(need));
+  EXPECT_FALSE(enters({.own = 1}));
+  gate_.leave(need);
+  gate_.leave(need);
+  EXPECT_FALSE(enters({.own = 41})) << "the images are still there";
+  EXPECT_TRUE(enters({.own = 40}));
+  gate_.leave(need);
+  EXPECT_TRUE(enters({.own = 60}));
+}
+
+TEST_F(MemoryGates, AddSetsOfDifferentImages) {
+  const MemoryNeed small{.own = 1, .images = {{"20x20", 40}, {"held out", 10}}};
+  EXPECT_TRUE(enters(small));
+  EXPECT_FALSE(enters({.own = 1, .images = {{"28x28", 50}}}));
+  EXPECT_TRUE(enters({.own = 1, .images = {{"28x28", 38}, {"held out", 10}}}));
+  gate_.leave(small);
+  EXPECT_TRUE(enters({.own = 1, .images = {{"24x24", 50}}})) << "the held-out images are still counted once";
+  EXPECT_FALSE(enters({.own = 1}));
 }
 
 }  // namespace

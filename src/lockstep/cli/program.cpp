@@ -6,11 +6,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/version.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/arguments.h"
+#include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/help.h"
@@ -91,8 +91,7 @@ int run_verb(const Verb& verb, const std::vector<std::string>& arguments, Consol
     console.print(help_of_verb(verb, console.width()));
     return 0;
   }
-  if (environment_variable("LOCKSTEP_TRIAL").empty())
-    check_places(call);  // a sweep has its words from long ago
+  check_places(call);
   if (const auto status = relay(verb, call, console)) return *status;
   if (const auto status = train_on_cluster(verb, call, console)) return *status;
   return verb.run != nullptr ? verb.run(call, console) : engine(verb, call, console);

@@ -93,14 +93,13 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
     if (std::find(asked.given.begin(), asked.given.end(), name) != asked.given.end()) changed.push_back(name);
   }
-  const int64_t had = spec.options.workers;
+  const sweep::SweepOptions had = spec.options;
   set_options(asked, changed, spec);
-  const bool asks_for_memory = std::find(changed.begin(), changed.end(), "memory") != changed.end();
-  if (!asks_for_memory && !may_have_memory(spec)) spec.options.memory.clear();  // it was on threads until now
-  if (spec.options.workers != had && depends_on_workers(spec))
+  if (spec.options.memory != had.memory) check_memory(spec);
+  if (spec.options.workers != had.workers && depends_on_workers(spec))
     throw Error(ErrorCode::invalid_option,
-                quote(paths.folder.string()) + " is another sweep: its --workers is " + std::to_string(had) +
-                    ", on which the weights of its trials depend",
+                quote(paths.folder.string()) + " is another sweep: its --workers is " +
+                    std::to_string(had.workers) + ", on which the weights of its trials depend",
                 "choose another --output, or leave --workers out");
   return spec;
 }
@@ -221,6 +220,7 @@ int run_sweep(const Call& call, Console& console) {
   const bool is_named = !spec.options.output.empty();
   if (!is_named && spec.options.resume)
     throw Error(ErrorCode::invalid_option, "--resume needs the folder of the sweep", "name it with --output");
+  const std::string found = is_named ? sweep::spec_text(paths) : "";
   std::error_code none;
   const bool exists = is_named && fs::exists(paths.spec(), none);
   if (exists || spec.options.resume) spec = continued(paths, asked);
@@ -242,19 +242,19 @@ int run_sweep(const Call& call, Console& console) {
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
-  say_what_is_kept(spec, search.count(), console);
   if (!is_named) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
-  const auto start = exists ? sweep::SweepStart::begins_or_goes_on : sweep::SweepStart::begins;
   const std::string shown = shell_word(paths.folder.string());
   if (jobs > 0) {
-    const auto lock = sweep::prepare_shared_sweep(paths, spec, start);
+    const auto lock = sweep::prepare_shared_sweep(paths, spec, found);
     console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
                   " shows the trials\n");
+    say_what_is_kept(spec, search.count(), console);
     return 0;
   }
+  say_what_is_kept(spec, search.count(), console);
   enter_working_folder(spec, paths);
 
   // On a terminal it takes the place of the line that is drawn there.
@@ -262,14 +262,16 @@ int run_sweep(const Call& call, Console& console) {
                               std::string("stopping: trials save what they have\n"));
   const sweep::SweepEnd end = [&] {
     SweepStatus status(known_trials(paths, spec), console);
-    return sweep::run_sweep(paths, spec,
-                            {.lockstep = program,
-                             .cores = usable_cores(),
-                             .memory = memory_of(spec),
-                             .start = start,
-                             .moves_workers = may_move_workers(spec),
-                             .stop = signals.token(),
-                             .report = Report(spec, status)});
+    return sweep::run_sweep(
+        paths, spec,
+        {.lockstep = program,
+         .cores = usable_cores(),
+         .memory = memory_of(spec),
+         .found = found,
+         .moves_workers = may_move_workers(spec),
+         .stop = signals.token(),
+         .report = Report(spec, status),
+         .note = [&](const std::string& note) { status.note("lockstep: " + note + "\n"); }});
   }();
   const sweep::Table table = read_table(paths);
   console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));

@@ -209,18 +209,6 @@ void check_placeholders(const sweep::SweepSpec& spec) {
   }
 }
 
-void check_memory(const sweep::SweepSpec& spec) {
-  if (spec.options.memory.empty()) return;
-  (void)memory_of(spec);
-  if (may_have_memory(spec)) return;
-  throw Error(
-      ErrorCode::invalid_option, "--memory is only for trials on threads of one process",
-      spec.options.profile.empty()
-          ? "leave it out; --trials says how many trials are trained at once"
-          : "leave it out; the profile says how much memory a job may use, and --trials how many there "
-            "are");
-}
-
 }  // namespace
 
 Call call_of_train(const sweep::SweepSpec& spec) {
@@ -292,10 +280,6 @@ std::optional<int64_t> points_of(const sweep::Space& space) {
   return static_cast<int64_t>(points);
 }
 
-bool may_have_memory(const sweep::SweepSpec& spec) {
-  return spec.options.profile.empty() && spec.on_threads();
-}
-
 int64_t memory_of(const sweep::SweepSpec& spec) {
   if (spec.options.memory.empty()) return 0;
   const auto bytes = parse_bytes(spec.options.memory);
@@ -305,11 +289,21 @@ int64_t memory_of(const sweep::SweepSpec& spec) {
   return *bytes;
 }
 
+void check_memory(const sweep::SweepSpec& spec) {
+  if (spec.options.memory.empty() || (spec.options.profile.empty() && spec.on_threads())) return;
+  throw Error(
+      ErrorCode::invalid_option, "--memory is only for trials on threads of one process",
+      spec.options.profile.empty()
+          ? "leave it out; --trials says how many trials are trained at once"
+          : "leave it out; the profile says how much memory a job may use, and --trials how many there "
+            "are");
+}
+
 void check_sweep(const sweep::SweepSpec& spec) {
   if (spec.command.empty())
     throw Error(ErrorCode::invalid_option, "the sweep has no command",
                 "write it after --, as in lockstep sweep --learning-rate 0.001..0.1:log -- train FOLDER");
-  check_memory(spec);
+  (void)memory_of(spec);
   std::error_code none;
   if (!spec.working_folder.empty() && !std::filesystem::is_directory(spec.working_folder, none))
     throw Error(ErrorCode::not_found,
@@ -340,6 +334,7 @@ void check_sweep(const sweep::SweepSpec& spec) {
 }
 
 void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string>& as_options) {
+  check_memory(spec);
   check_names(spec);
   if (!spec.trains()) {
     if (spec.options.stop_rule != StopRule::none)

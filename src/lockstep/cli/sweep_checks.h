@@ -32,11 +32,12 @@ std::vector<std::string> reasons_for_another_table(const sweep::SweepSpec& spec)
 /// any sweep has trials, or if a range has real numbers.
 std::optional<int64_t> points_of(const sweep::Space& space);
 
-/// Whether all trials are threads of one process, which has a budget.
-bool may_have_memory(const sweep::SweepSpec& spec);
-
 /// Bytes that trials on threads may use; 0 if none are given. Throws invalid_option.
 int64_t memory_of(const sweep::SweepSpec& spec);
+
+/// Throws invalid_option if --memory is given where trials are not threads of one process. A sweep that goes
+/// on in another way keeps its --memory, which then has no effect.
+void check_memory(const sweep::SweepSpec& spec);
 
 /// Throws invalid_option for what no sweep can do, and not_found if its working folder is gone.
 void check_sweep(const sweep::SweepSpec& spec);

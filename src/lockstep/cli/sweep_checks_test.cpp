@@ -186,8 +186,9 @@ TEST(SweepChecks, RefuseMemoryWhereTrialsAreNoThreads) {
   const auto refusal = [](std::vector<std::string> command, const sweep::SweepOptions& options) {
     sweep::SweepSpec spec{.options = options, .command = std::move(command)};
     spec.options.memory = "4G";
+    check_sweep(spec);  // may go on
     try {
-      check_sweep(spec);
+      check_new_sweep(spec);
     } catch (const Error& error) {
       return std::string(error.what());
     }

@@ -163,11 +163,13 @@ int run_sweep_runner(const Call& call, Console& console) {
        .shared = true,
        .moves_workers = may_move_workers(spec),
        .stop = signals.token(),
-       .report = [&](const sweep::Trial& trial, const std::string& note) {
-         console.print("trial " + std::to_string(trial.number) + "  " +
-                       (note.empty() ? enum_names(trial.state)[static_cast<size_t>(trial.state)] : note) +
-                       "\n");
-       }});
+       .report =
+           [&](const sweep::Trial& trial, const std::string& note) {
+             console.print("trial " + std::to_string(trial.number) + "  " +
+                           (note.empty() ? enum_names(trial.state)[static_cast<size_t>(trial.state)] : note) +
+                           "\n");
+           },
+       .note = [&](const std::string& note) { console.print(note + "\n"); }});
   console.print(waiting_text(end));
   console.print(end.is_complete ? "the sweep is complete\n" : "stopped\n");
   return signals.signal() == 0 ? 0 : launch::kSignalStatus + signals.signal();

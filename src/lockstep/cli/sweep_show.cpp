@@ -166,7 +166,8 @@ int run_sweep_best(const Call& call, Console& console) {
                sweep::result_text(*best->value) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
   if (best->state != sweep::TrialState::ended && best->step < best->total_steps)
-    console.note("it ended after step " + with_commas(best->step) + " of " + with_commas(best->total_steps) +
+    console.note((sweep::is_over(best->state) ? "it ended after step " : "it is at step ") +
+                 with_commas(best->step) + " of " + with_commas(best->total_steps) +
                  "; the command trains all " + with_commas(best->total_steps) + "\n");
   const std::string& folder = table.spec.working_folder;
   std::error_code none;

@@ -1,10 +1,12 @@
 // The process in which a sweep trains trials on threads.
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <poll.h>
 #include <sys/socket.h>
 #include <thread>
+#include <vector>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -25,6 +27,7 @@
 namespace lockstep::cli {
 namespace {
 
+constexpr int64_t kMachine = -1;      // in place of a GPU's number
 constexpr double kShareOfFree = 0.8;  // of the memory that is free at the start, where no budget is given
 
 // What trainings with such options need. Learning rates and the like do not matter, so most trials of a sweep
@@ -33,7 +36,7 @@ class MemoryNeeds {
  public:
   train::RunMemory of(const train::TrainingRequest& request, const train::Options& options) {
     Json key = to_json(options);
-    for (const char* name : {"output", "resume", "seed", "pause-after-step", "workers"}) key.erase(name);
+    for (const char* name : {"output", "resume", "seed", "pause-after-step"}) key.erase(name);
     for (auto one = key.begin(); one != key.end();)
       one = one->is_number_float() ? key.erase(one) : std::next(one);
     const std::lock_guard lock(mutex_);  // held while it measures: others need the same number
@@ -90,12 +93,8 @@ class TrialThreads {
       answer.status = exit_status(error.code());
       answer.code = name_of(error.code());
     }
-    const std::lock_guard lock(mutex_);
     answer.peak_memory = device::peak_memory_bytes();
-    const std::string line = to_json(answer).dump() + "\n";
-    // If the sweep is gone, so is this process in a moment.
-    [[maybe_unused]] const ssize_t sent = ::send(socket_, line.data(), line.size(), MSG_NOSIGNAL);
-    ended_.push_back(order.id);
+    send(answer);
   }
 
   train::EndReason train(const sweep::TrialOrder& order, const std::stop_token& stop) {
@@ -109,27 +108,51 @@ class TrialThreads {
     request.stop = stop;
     request.images = images_;
     const train::RunMemory memory = needs_.of(request, options);
-    const MemoryNeed need{.own = memory.own, .images = memory.gpu < 0 ? memory.images : 0};
-    MemoryGate& gate = gate_for(memory);
-    if (!gate.enter(need, stop)) throw Error(ErrorCode::cancelled, "stopped before it began");
-    struct Leave {
-      MemoryGate& gate;
+    const MemoryNeed need{.own = memory.own, .images = memory.images};
+    say_if_images_are_large(need);
+    struct Inside {
       const MemoryNeed& need;
-      ~Leave() { gate.leave(need); }
-    } const leave{gate, need};
+      std::vector<MemoryGate*> gates{};
+      ~Inside() {
+        for (MemoryGate* gate : gates) gate->leave(need);
+      }
+    } inside{need};
+    for (MemoryGate* gate : gates_for(memory)) {
+      if (!gate->enter(need, stop)) throw Error(ErrorCode::cancelled, "stopped before it began");
+      inside.gates.push_back(gate);
+    }
     return train::fit(request, options).reason;
   }
 
-  // Of the GPU on which it trains, or of the machine.
-  MemoryGate& gate_for(const train::RunMemory& run) {
-    const bool on_gpu = run.gpu >= 0;
-    const double free = on_gpu ? run.gpu_budget : free_at_start_;
-    const auto images = [share = on_gpu ? nullptr : images_] {
-      return share == nullptr ? 0.0 : static_cast<double>(share->kept_bytes());
-    };
+  double budget_or(double free) const { return memory_ > 0 ? static_cast<double>(memory_) : free; }
+
+  // Of the GPUs on which it trains, or of the machine. All trials enter them in the same order, so that no
+  // two wait for each other.
+  std::vector<MemoryGate*> gates_for(const train::RunMemory& run) {
     const std::lock_guard lock(gates_mutex_);
-    return gates_.try_emplace(run.gpu, memory_ > 0 ? static_cast<double>(memory_) : free, images)
-        .first->second;
+    if (run.gpus.empty()) return {&gates_.try_emplace(kMachine, budget_or(free_at_start_)).first->second};
+    std::vector<MemoryGate*> gates;
+    for (const auto& [gpu, free] : run.gpus)
+      gates.push_back(&gates_.try_emplace(gpu, budget_or(free)).first->second);
+    return gates;
+  }
+
+  void say_if_images_are_large(const MemoryNeed& need) {
+    double images = 0;
+    for (const auto& [key, bytes] : need.images) images += bytes;
+    const double budget = budget_or(free_at_start_);
+    if (images <= budget || has_said_.exchange(true)) return;
+    const auto text = [](double bytes) { return as_bytes(static_cast<int64_t>(bytes)); };
+    send({.note = "the images alone take " + text(images) + ", and trials may use " + text(budget) +
+                  " (--memory): one trial is trained at a time"});
+  }
+
+  void send(const sweep::TrialAnswer& answer) {
+    const std::lock_guard lock(mutex_);
+    const std::string line = to_json(answer).dump() + "\n";
+    // If the sweep is gone, so is this process in a moment.
+    [[maybe_unused]] const ssize_t sent = ::send(socket_, line.data(), line.size(), MSG_NOSIGNAL);
+    if (answer.note.empty()) ended_.push_back(answer.id);
   }
 
   void join_ended() {
@@ -146,7 +169,8 @@ class TrialThreads {
   double free_at_start_ = kShareOfFree * static_cast<double>(device::inspect().free_memory_bytes);
   MemoryNeeds needs_;
   std::mutex gates_mutex_;
-  std::map<int64_t, MemoryGate> gates_;  // by the number of the GPU; -1: of the machine
+  std::map<int64_t, MemoryGate> gates_;  // by the number of the GPU, or kMachine
+  std::atomic<bool> has_said_ = false;   // that images are large
   std::shared_ptr<data::ImageShare> images_ = std::make_shared<data::ImageShare>();
   std::mutex mutex_;  // protects the socket's writing end and ended_
   std::vector<int64_t> ended_;

@@ -273,11 +273,14 @@ class Watch {
   bool quits_ = false;
 };
 
-// That another sweep may give another table; none if it does not.
-std::vector<std::string> mark_lines(const sweep::Table& table, int width) {
+// That another sweep may give another table; none if it does not. Where they leave no line for a row, the
+// last ones are left out.
+std::vector<std::string> mark_lines(const sweep::Table& table, int width, int height) {
   const std::string mark = not_reproducible_text(table.spec);
   if (mark.empty()) return {};
   std::vector<std::string> lines = split(wrap(mark, width, 0), '\n');
+  const auto most = static_cast<size_t>(std::max(0, height - kHeadLines - kFootLines - 1));
+  lines.resize(std::min(lines.size(), most));
   for (std::string& line : lines) line = cut(line, width);
   return lines;
 }
@@ -292,7 +295,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   if (!rows.empty() && has(view.trial) == rows.end()) view.trial = rows.front()->trial;
   std::vector<std::string> all = split(sweep_rows_text(table, rows), '\n');
   if (!all.empty() && all.back().empty()) all.pop_back();
-  const std::vector<std::string> foot = mark_lines(table, width);
+  const std::vector<std::string> foot = mark_lines(table, width, height);
   const int64_t shown = std::max<int64_t>(1, height - kHeadLines - kFootLines - std::ssize(foot));
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t mark = rows.empty() ? 0 : has(view.trial) - rows.begin();

@@ -134,6 +134,12 @@ TEST(SweepTable, SaysWhatMayGiveAnotherOne) {
   EXPECT_EQ(lines[lines.size() - 4],
             "another sweep may give another table, because of --exchange average without");
   EXPECT_EQ(lines[lines.size() - 3], "--shards and --scale-with-workers and --metric ?[2Jseconds");
+  for (const size_t height : {5u, 6u, 7u}) {
+    lines = sweep_screen(table, view, 20, static_cast<int>(height));
+    EXPECT_EQ(lines.size(), height);
+    EXPECT_THAT(lines[1], StartsWith("\033[7m"));
+    EXPECT_THAT(lines[2], StartsWith("40 trials")) << "below one row";
+  }
 }
 
 // The trials that a filter shows, or its error.

@@ -44,7 +44,11 @@ std::vector<std::string> words_of(const Call& call, const AskedOptions& asked,
     words.push_back("--" + name + "=" + text);
     done.push_back(name);
   };
-  for (const std::string& name : asked.given) add(name, field_text(asked.options, name));
+  for (const std::string& name : asked.given) {
+    const std::string text = field_text(asked.options, name);
+    // An empty one takes back what --config says, and the job reads no such file.
+    if (!text.empty() || !field_text(train::Options{}, name).empty()) add(name, text);
+  }
   for (const Setting& setting : call.settings) {
     if (setting.name != "config" && !is_in(ours, setting.name)) add(setting.name, setting.text);
   }

@@ -98,6 +98,13 @@ train::Model model_for_scores(const Call& call, train::Model model, const train:
              : train::with_folded_batch_norms(std::move(model), options.precision);
 }
 
+train::Options options_for_scores(const Call& call, const train::Model& model, train::Options options) {
+  if (!settings_of<ExactChoice>(call).exact || model.shards == 0) return options;
+  if (!call.text_of("mini-batch-size")) options.mini_batch_size = model.mini_batch_size;
+  if (!call.text_of("shards")) options.shards = model.shards;
+  return options;
+}
+
 train::Model take_weights(train::Model& model) {
   train::Model taken = model;
   model.state.clear();
@@ -138,8 +145,9 @@ data::Dataset readable_samples(const data::Source& source, const train::Model& m
 }
 
 std::vector<train::Prediction> predict(const Call& call, Console& console, train::Model model,
-                                       const data::Dataset& dataset, const train::Options& options,
+                                       const data::Dataset& dataset, const train::Options& asked,
                                        comm::Communicator* group) {
+  const train::Options options = options_for_scores(call, model, asked);
   if (group != nullptr)
     return train::predict(std::move(model), dataset, options, *group, call.launch->local_rank);
   ProgressLine line(console, noun_of(model), dataset.size());

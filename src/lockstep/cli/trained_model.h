@@ -19,6 +19,11 @@ train::Model open_model(const Call& call, Console& console, const comm::Communic
 /// The model as predict and evaluate compute scores with it: without --exact, batch norms are folded.
 train::Model model_for_scores(const Call& call, train::Model model, const train::Options& options);
 
+/// The options with which predict and evaluate compute scores: with --exact, mini-batches and shards are
+/// those of the model's run unless they are given. The size of a shard decides which kernels some layers
+/// have.
+train::Options options_for_scores(const Call& call, const train::Model& model, train::Options options);
+
 /// The model with its weights in memory, which the other one gives up: they are freed by who computes with
 /// them.
 train::Model take_weights(train::Model& model);

@@ -63,19 +63,30 @@ bool has_only_numbers(std::string_view line, char separator) {
   return true;
 }
 
-/// A comma if the first line with values has numbers with commas, whatever is in the names of channels or
-/// beside the commas.
+int64_t count_filled(std::string_view line, char separator) {
+  int64_t count = 0;
+  for (CellReader cells(line, separator); !cells.at_end();) count += !cells.next().empty();
+  return count;
+}
+
+/// A comma if the first line with values has numbers with commas, whatever is beside the commas. They are
+/// decimal commas below names that are as many with another separator, such as "value;".
 char separator_of_values(std::string_view text) {
-  std::string_view rest = text, line;
+  const char likely = separator_of(text);
+  std::string_view rest = text, line, names;
   TextPlace place;
   for (bool is_first = true; next_line(rest, line, place);) {
     if (without_blanks(line).empty()) continue;
     if (has_no_cells(line)) break;  // it says what separates
-    if (std::exchange(is_first, false) && names_channels(line, ',')) continue;
-    if (has_only_numbers(line, ',')) return ',';
+    if (std::exchange(is_first, false) && names_channels(line, ',')) {
+      names = line;
+      continue;
+    }
+    const bool is_decimal = likely != ',' && count_filled(names, likely) == count_filled(line, likely);
+    if (has_only_numbers(line, ',') && !is_decimal) return ',';
     break;
   }
-  return separator_of(text);
+  return likely;
 }
 
 /// Rows of the file, [T,C], transposed to [C,T].

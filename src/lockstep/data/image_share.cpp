@@ -12,6 +12,16 @@ bool same_images(const Datastore& a, const Datastore& b) {
   return &a == &b || (!a.identity().empty() && a.identity() == b.identity());
 }
 
+std::string key_of(const ImageSet& set) {
+  std::string key = set.dataset().store().identity();
+  if (key.empty()) return key;
+  const ImageFormat& form = set.format();
+  for (const int64_t part : {form.channels, form.height, form.width, static_cast<int64_t>(form.resize),
+                             static_cast<int64_t>(form.decode)})
+    key += " " + std::to_string(part);
+  return key;
+}
+
 int64_t bytes_of(const std::vector<std::weak_ptr<const ImageSet>>& sets) {
   int64_t bytes = 0;
   for (const auto& weak : sets) {
@@ -56,17 +66,31 @@ struct ImageShare::OpenedFile {
   Source source;
 };
 
+struct ImageShare::OpenedFiles {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const OpenedFile>> list;  // the oldest first
+};
+
+ImageShare::ImageShare() : files_(std::make_shared<OpenedFiles>()) {}
+
+std::shared_ptr<ImageShare> ImageShare::without_sets() const {
+  auto share = std::make_shared<ImageShare>();
+  share->files_ = files_;
+  return share;
+}
+
 Source ImageShare::open_source(const std::filesystem::path& path, const SourceOptions& options) {
   constexpr size_t kKept = 3;  // of a training: its data, held-out data and test data
   const auto version = OpenedFile::version_of(path);
   if (!version) return data::open_source(path, options);
-  const std::lock_guard lock(files_mutex_);  // held while it is read: others need the same file
-  for (const auto& file : files_) {
+  const std::lock_guard lock(files_->mutex);  // held while it is read: others need the same file
+  auto& files = files_->list;
+  for (const auto& file : files) {
     if (file->is(*version, path, options)) return file->source;
   }
   Source source = data::open_source(path, options);
-  if (files_.size() == kKept) files_.erase(files_.begin());
-  files_.push_back(std::make_shared<const OpenedFile>(OpenedFile{*version, path, options, source}));
+  if (files.size() == kKept) files.erase(files.begin());
+  files.push_back(std::make_shared<const OpenedFile>(OpenedFile{*version, path, options, source}));
   return source;
 }
 
@@ -113,6 +137,16 @@ std::shared_ptr<const ImageSet> ImageShare::find(const Dataset& dataset, const I
 int64_t ImageShare::kept_bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_of(sets_);
+}
+
+std::vector<ImageShare::KeptSet> ImageShare::kept_sets() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<KeptSet> kept;
+  for (const auto& weak : sets_) {
+    if (const auto set = weak.lock(); set != nullptr && set->kept_bytes() > 0)
+      kept.push_back({key_of(*set), set->kept_bytes()});
+  }
+  return kept;
 }
 
 }  // namespace lockstep::data

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "lockstep/data/image_set.h"
@@ -15,6 +16,11 @@ namespace lockstep::data {
 /// Any thread may call any member.
 class ImageShare {
  public:
+  ImageShare();
+
+  /// One without sets, which opens files together with this one: to see what sets a training would use.
+  std::shared_ptr<ImageShare> without_sets() const;
+
   /// Returns the dataset in this format. If a set of the same images is in use (the same datastore, or one of
   /// equal identity), that set is shared; otherwise a new one is made, which keeps its images if all sets in
   /// use then take at most `most_bytes`. A set that keeps no images is not shared with a caller that has room
@@ -32,16 +38,24 @@ class ImageShare {
   /// Maximum memory for the sets in use, in bytes.
   int64_t kept_bytes() const;
 
+  /// A set in use that keeps its images.
+  struct KeptSet {
+    std::string key{};  ///< of its images and their form: the same for sets that would be shared; empty: it
+                        ///< has images that no other datastore has
+    int64_t bytes = 0;
+  };
+  std::vector<KeptSet> kept_sets() const;
+
  private:
   std::shared_ptr<const ImageSet> find(const Dataset& dataset, const ImageFormat& format) const;
   int64_t room(int64_t most_bytes) const;
 
   struct OpenedFile;
+  struct OpenedFiles;
 
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<const ImageSet>> sets_;
-  std::mutex files_mutex_;
-  std::vector<std::shared_ptr<const OpenedFile>> files_;  // the oldest first
+  std::shared_ptr<OpenedFiles> files_;
 };
 
 }  // namespace lockstep::data

@@ -45,11 +45,33 @@ TEST(ImageShare, AnArchiveIsOpenedOnceUntilItChanges) {
   const Dataset first = share.open_source(archive, {}).dataset;
   EXPECT_EQ(first.size(), 2000);
   EXPECT_EQ(&share.open_source(archive, {}).dataset.store(), &first.store());
+  EXPECT_EQ(&share.without_sets()->open_source(archive, {}).dataset.store(), &first.store());
   EXPECT_NE(&share.open_source(archive, {.labels = Labels::top}).dataset.store(), &first.store());
   pack("0 1 2");
   EXPECT_EQ(share.open_source(archive, {}).dataset.size(), 3000);
   std::filesystem::remove(archive);
   EXPECT_THROW((void)share.open_source(archive, {}), Error);
+}
+
+TEST(ImageShare, SetsThatWouldBeSharedHaveOneKey) {
+  ImageShare share;
+  const auto first = share.open(digits(), kSmall, kPlenty);
+  const auto read_once = share.open(digits(), {1, 7, 7}, 0);
+  const auto sets = share.kept_sets();
+  ASSERT_EQ(sets.size(), 1u);
+  EXPECT_EQ(sets[0].bytes, 10000 * 64);
+  EXPECT_FALSE(sets[0].key.empty());
+  const auto other = share.without_sets();
+  EXPECT_TRUE(other->kept_sets().empty());
+  const auto again = other->open(digits(), kSmall, kPlenty),
+             larger = other->open(digits(), {1, 9, 9}, kPlenty),
+             part = other->open(digits().subset({1, 2}), kSmall, kPlenty);
+  EXPECT_NE(again, first);
+  const auto others = other->kept_sets();
+  ASSERT_EQ(others.size(), 3u);
+  EXPECT_EQ(others[0].key, sets[0].key);
+  EXPECT_EQ(others[1].bytes, 10000 * 81);
+  for (const size_t i : {1, 2}) EXPECT_NE(others[i].key, sets[0].key);
 }
 
 TEST(ImageShare, AllSetsTogetherKeepNoMoreThanAllowed) {

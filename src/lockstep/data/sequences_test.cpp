@@ -221,13 +221,17 @@ TEST(CsvFolder, MayHaveOtherSeparators) {
        {"1;2\n3;4\n", "x;y\n1;2\n3;4\n", "1\t2\r\n3\t4\r\n", "sep=;\r\nx;y\r\n1;2\r\n3;4\r\n",
         "sep=\t\n1\t2\n3\t4\n", "SEP=,\n\nx,y\n1,2\n3,4\n", "\"sep=;\"\n1;2\n3;4\n",
         "sep=\t \r\n1\t2\n3\t4\n", "sep=;,,,\n1;2\n3;4\n", "# dev A; rate fast; unit g\n1,2\n3,4\n",
-        "ax [g; raw],ay [g; raw]\n1,2\n3,4\n", "1\t,\t2\n3,4\n", "1,\t\t2\n3,4\n"}) {
+        "ax [g; raw],ay [g; raw]\n1,2\n3,4\n", "1\t,\t2\n3,4\n", "1,\t\t2\n3,4\n",
+        "Sensor A; unit g\n1,2\n3,4\n", "Recording\tleft wrist\n1,2\n3,4\n"}) {
     folder.write("a/1.csv", text);
     EXPECT_THAT(read(open_source(folder.path()).dataset, 0, 2), ElementsAre(1, 3, 2, 4)) << text;
   }
-  folder.write("a/1.csv", "sep=;\n1,5;2\n");
-  EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("line 2: \"1,5\" is not a finite number"),
-                                                 HasSubstr("hint: write 1.5 with a")));
+  for (const char* text : {"sep=;\n1,5;2\n", "value;\n1,5\n2,5\n"}) {
+    folder.write("a/1.csv", text);
+    EXPECT_THAT(open_failure(folder.path()), AllOf(HasSubstr("line 2: \"1,5\" is not a finite number"),
+                                                   HasSubstr("hint: write 1.5 with a")))
+        << text;
+  }
 }
 
 TEST(CsvFolder, OneFileWithoutValuesIsNoSequence) {

@@ -185,8 +185,9 @@ struct Step {
     field("checkpoint_seconds", self.checkpoint_seconds, "since the last logged step");
     field("shard_workers", self.shard_workers, "the worker that computed each shard");
     field("worker_seconds", self.worker_seconds,
-          "with `--timing`: how long each worker of rank 0's process waited for samples and computed shards, "
-          "without its waits for other workers");
+          "with `--timing` on CPUs: how long each worker of rank 0's process, and of no other, waited for "
+          "samples "
+          "and computed shards, without its waits for other workers");
     field("page_faults", self.page_faults, "of the process in this step");
   };
 };

@@ -93,7 +93,7 @@ class Walker {
     return std::all_of(begin, at_, is_digit);
   }
 
-  // A truth value, or an array of counts.
+  // A truth value, or an array of numbers.
   bool pass_other() {
     if (pass("true") || pass("false")) return true;
     if (!pass('[')) return false;
@@ -101,7 +101,7 @@ class Walker {
     if (pass(']')) return true;
     while (true) {
       double value = 0;
-      if (!read_count(value)) return false;
+      if (!read_number(value)) return false;
       pass_spaces();
       if (pass(']')) return true;
       if (!pass(',')) return false;

@@ -14,8 +14,12 @@ namespace {
 using testing::ElementsAre;
 
 std::string line_of_step(int64_t step, double loss) {
-  Event event = event_of(
-      Step{.loss = loss, .accuracy = 0.5, .learning_rate = 0.1, .shard_workers = {0, 1, 12}}, step, 3);
+  Event event = event_of(Step{.loss = loss,
+                              .accuracy = 0.5,
+                              .learning_rate = 0.1,
+                              .shard_workers = {0, 1, 12},
+                              .worker_seconds = std::vector<double>{0.25, 1e-7, 3}},
+                         step, 3);
   event.time = 1795267126.25 + static_cast<double>(step);
   return to_line(event) + "\n";
 }
@@ -59,7 +63,7 @@ TEST(MeasuredLines, ReadsTheLinesOfARunAndLeavesTheOthers) {
   ASSERT_EQ(all.size(), 5U);
   EXPECT_EQ(all[0].rows(), 2U);
   EXPECT_EQ(all[0].keys->kind, "step");
-  EXPECT_THAT(all[0].keys->others, ElementsAre("shard_workers"));
+  EXPECT_THAT(all[0].keys->others, ElementsAre("shard_workers", "worker_seconds"));
   EXPECT_EQ(std::string(all[0].last) + "\n", line_of_step(2, NAN));
   EXPECT_EQ(all[1].keys, nullptr);
   EXPECT_EQ(all[1].text, to_line(end) + "\n\n{\n");
@@ -75,12 +79,12 @@ TEST(MeasuredLines, LeavesWhatItCannotReadAsJsonDoes) {
   const std::string begin = R"({"kind": "step", "step": 7, "values": {"loss": )";
   for (const char* good :
        {"1", "-1.5e3", "0", "-0", "0.25", "1E5", "\"nan\"", "\"-inf\"", "123456789012345678",
-        "12345678901234567890123", "1e301", "3}, \"time\": {", "true", "[1, 2]", "[]"}) {
+        "12345678901234567890123", "1e301", "3}, \"time\": {", "true", "[1, 2]", "[1.5, -2e-7]", "[]"}) {
     expect_same(begin + good + "}}\n");
   }
-  for (const char* bad : {"01",  "1.",          ".5",   "+1",    "-",    "1e",  "1e999", "nan",
-                          "inf", "\"fast\"",    "null", "[1.5]", "[1,]", "tru", "{}",    "1, \"loss\": 2",
-                          "1,",  "\"\\u0031\"", "1 1",  "0x1",   "1_0",  "\t1"}) {
+  for (const char* bad : {"01",  "1.",          ".5",   "+1",   "-",    "1e",  "1e999", "nan",
+                          "inf", "\"fast\"",    "null", "[.5]", "[1,]", "tru", "{}",    "1, \"loss\": 2",
+                          "1,",  "\"\\u0031\"", "1 1",  "0x1",  "1_0",  "\t1"}) {
     const std::string line = begin + bad + "}}\n";
     for (const MeasuredLines& lines : read_measured_lines(line)) EXPECT_EQ(lines.keys, nullptr) << line;
   }

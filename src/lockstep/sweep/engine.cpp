@@ -233,6 +233,7 @@ class Engine {
 
   void look_at_trials() {
     for (const EndedTrial& ended : places_.take_ended()) take_end(ended);
+    if (const std::string note = places_.take_note(); !note.empty() && options_.note) options_.note(note);
   }
 
   void take_end(EndedTrial ended) {
@@ -241,11 +242,11 @@ class Engine {
     // to its rung meanwhile what it has there.
     const bool asked = stopped_by_hand_.contains(segment.trial), by_hand = asked && !spec_.trains();
     if (by_hand) ended.end = launch::End{0};
+    // One that saves and ends well, since the sweep stops, may have printed only what it had by then.
+    if (is_stopping_ && !by_hand && !spec_.trains()) return release(segment);
     TrialResult result = result_of(paths_, spec_, ended);
     if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
-    // A program that saves and ends well may have printed only what it had by then.
-    const bool is_half = !spec_.trains() && !by_hand;
-    if (is_stopping_ && (is_half || !result.outcome || result.outcome->state == TrialState::failed))
+    if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed))
       return release(segment);
     if (!result.outcome) {
       lose(segment, result.lost, result.hint);
@@ -391,7 +392,7 @@ SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineO
     if (jobs::is_held(paths.lock())) refuse_second_program(paths);
     return Engine(paths, spec, options).run();
   }
-  const auto lock = begin_alone(paths, spec, options.start);
+  const auto lock = begin_alone(paths, spec, options.found);
   return Engine(paths, spec, options).run();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -11,8 +12,12 @@
 
 namespace lockstep::sweep {
 
-/// Of a sweep in a folder that had none when a program looked, and then checked only what it begins.
-enum class SweepStart { begins_or_goes_on, begins };
+/// The text of sweep.json; empty where there is no sweep. Throws as read_regular_file.
+std::string spec_text(const SweepPaths& paths);
+
+/// What spec_text gave before a program made the spec with which it starts; nothing: it did not look. Another
+/// program may have begun or continued the sweep since then.
+using FoundSpec = std::optional<std::string>;
 
 struct EngineOptions {
   std::string lockstep{};  ///< the program lockstep, for trials that train
@@ -20,12 +25,13 @@ struct EngineOptions {
   int64_t memory = 0;      ///< bytes for all trials on threads, or on each GPU; 0: most of what is free
   /// Several programs work on the sweep, also on machines that share its disk: each trains other trials.
   bool shared = false;
-  SweepStart start = SweepStart::begins_or_goes_on;
+  FoundSpec found{};
   /// Whether weights do not depend on the number of workers, so that it may change while a trial goes on.
   bool moves_workers = true;
   std::stop_token stop{};
   /// A trial has begun, paused, ended or was lost (`note` then says why).
   std::function<void(const Trial& trial, const std::string& note)> report{};
+  std::function<void(const std::string& note)> note{};  ///< a line for the user that is of no trial
 };
 
 struct SweepEnd {
@@ -44,15 +50,16 @@ std::vector<std::string> command_of(const SweepPaths& paths, const SweepSpec& sp
 /// Makes or continues the sweep in this folder, and writes its spec, unless EngineOptions::shared. The
 /// folder's lock is held meanwhile; call it on a thread that lives as long, for trials end with it. Throws
 /// invalid_option if another program works on the sweep or prepares it, but for those with
-/// EngineOptions::shared on both sides, and if a sweep that is to begin is there; nothing has changed then.
+/// EngineOptions::shared on both sides, and if the spec is not the one that was found; nothing has changed
+/// then.
 SweepEnd run_sweep(const SweepPaths& paths, const SweepSpec& spec, const EngineOptions& options);
 
 /// Makes or continues a sweep for programs that share it: writes its spec, and removes what earlier ones were
 /// asked for. Throws invalid_option, before it writes, if a program works on the sweep that does not share
-/// it, or prepares it too, and if a sweep that is to begin is there. The caller holds the lock until the jobs
-/// are submitted.
+/// it, or prepares it too, and if the spec is not the one that was found. The caller holds the lock until the
+/// jobs are submitted.
 jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec,
-                                    SweepStart start = SweepStart::begins_or_goes_on);
+                                    const FoundSpec& found = {});
 
 /// Forgets what became of a trial; it begins anew when the sweep goes on, and so do those later ones that get
 /// other parameters because of its result. The caller holds the sweep's lock.

@@ -6,6 +6,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/internal/trial_process.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -21,6 +22,20 @@ class SweepStarts : public testing::Test {
     write_spec(paths_, spec_);
   }
 
+  // Of a start with the spec, here or with --profile; empty: it was not refused.
+  std::string refusal(const SweepPaths& paths, bool is_shared, const FoundSpec& found = "") const {
+    try {
+      if (is_shared) {
+        prepare_shared_sweep(paths, spec_, found);
+      } else {
+        run_sweep(paths, spec_, {.found = found});
+      }
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
+  }
+
   test::TemporaryFolder folder_;
   SweepPaths paths_{folder_.path()};
   SweepSpec spec_{.command = {"echo", "result", "{x}"}};
@@ -28,18 +43,6 @@ class SweepStarts : public testing::Test {
 
 // One here and one with --profile, too.
 TEST_F(SweepStarts, OneOfSeveralFirstStartsBegins) {
-  const auto refusal = [&](const SweepPaths& paths, bool is_shared) -> std::string {
-    try {
-      if (is_shared) {
-        prepare_shared_sweep(paths, spec_, SweepStart::begins);
-      } else {
-        run_sweep(paths, spec_, {.start = SweepStart::begins});
-      }
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "";
-  };
   const SweepPaths fresh{paths_.folder / "fresh"};
   make_folders(fresh.folder);
   for (const fs::path& held : {fresh.lock(), fresh.jobs_lock()}) {
@@ -54,6 +57,50 @@ TEST_F(SweepStarts, OneOfSeveralFirstStartsBegins) {
   EXPECT_EQ(read_file(paths_.spec()), before);
   EXPECT_EQ(refusal(fresh, false), "");
   EXPECT_FALSE(jobs::is_held(fresh.jobs_lock()));
+}
+
+// As after a look, before another one continued the sweep with more trials and ended.
+TEST_F(SweepStarts, AnOlderSpecDoesNotReplaceANewerOne) {
+  const std::string found = spec_text(paths_);
+  SweepSpec more = spec_;
+  more.options.count = 5;
+  write_spec(paths_, more);
+  for (const bool is_shared : {false, true}) {
+    EXPECT_THAT(refusal(paths_, is_shared, found),
+                testing::StartsWith("another program has changed the sweep"));
+    EXPECT_EQ(read_spec(paths_).options.count, 5);
+    EXPECT_FALSE(fs::exists(paths_.log()));
+  }
+  spec_ = more;
+  EXPECT_EQ(refusal(paths_, true, spec_text(paths_)), "");
+  EXPECT_EQ(refusal(paths_, false, spec_text(paths_)), "");
+  EXPECT_EQ(read_table(paths_).rows.size(), 5u);
+  EXPECT_EQ(spec_text({paths_.folder / "none"}), "");
+}
+
+// Until the trial starts again.
+TEST_F(SweepStarts, AFileOfParametersOfAnEarlierVersionIsNamed) {
+  const SweepSpec spec{.command = {"./simulate", "{parameters}"}};
+  const fs::path earlier = paths_.trial(0) / "parameters.json";
+  make_folders(earlier.parent_path());
+  write_file_atomic(earlier, "{}");
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"x", "1"}}).back(), fs::absolute(earlier).string());
+  const std::string file = fs::absolute(paths_.parameters(0)).string();
+  EXPECT_EQ(prepare_trial(paths_, spec, {.parameters = {{"x", "1"}}}).back(), file);
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"x", "1"}}).back(), file);
+}
+
+TEST_F(SweepStarts, AnEmptyPlaceOfAnEarlierVersionIsLeftOut) {
+  SweepSpec spec{
+      .command = {"train", "data", "--config=", "--weights", "a", "--test=", "--weights", "", "--freeze", ""},
+      .working_folder = paths_.folder.string()};
+  EXPECT_EQ(command_of(paths_, spec, 0, {{"validation", ""}}),
+            (std::vector<std::string>{"train", "data", "--freeze", ""}));
+  std::ofstream(paths_.folder / "options.json") << R"({"test": "more"})";
+  spec.command = {"train", "data", "--config", "options.json", "--test", "", "--weights", ""};
+  EXPECT_EQ(command_of(paths_, spec, 0, {}),
+            (std::vector<std::string>{"train", "data", "--config", "options.json", "--test", ""}))
+      << "the file's";
 }
 
 // Also of a folder that an earlier version has written.

@@ -22,17 +22,19 @@ struct TrialOrder {
   };
 };
 
-/// From the process: a trial has ended.
+/// From the process: a trial has ended, or a note for the user.
 struct TrialAnswer {
   int64_t id = 0;
   int64_t status = 0;       ///< as the exit status of the command
   std::string code{};       ///< of the error with which it ended, as name_of(ErrorCode)
   int64_t peak_memory = 0;  ///< bytes, of the process until now
+  std::string note{};       ///< not empty: no trial has ended
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("id", self.id, "");
     field("status", self.status, "");
     field("code", self.code, "");
     field("peak_memory", self.peak_memory, "");
+    field("note", self.note, "");
   };
 };
 

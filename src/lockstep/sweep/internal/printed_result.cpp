@@ -69,11 +69,6 @@ void ResultReader::read_until(const OpenFile& file, int64_t end, std::string_vie
   constexpr size_t kLongLine = size_t{1} << 16;
   std::string piece;
   while (at_ < end) {
-    if (const int64_t data = next_data(file, at_, end); data > at_) {
-      rest_ += '\0';  // a hole reads as zeros, of which one is enough to tell lines apart
-      at_ = data;
-      continue;
-    }
     piece.resize(static_cast<size_t>(std::min(kPiece, end - at_)));
     const size_t got = file.read_at(at_, piece);
     if (got == 0) return;
@@ -83,14 +78,17 @@ void ResultReader::read_until(const OpenFile& file, int64_t end, std::string_vie
     result_.take(std::string_view(rest_).substr(0, complete), name);
     rest_.erase(0, complete);
     rest_.resize(std::min(rest_.size(), kLongLine));
+    // A hole reads as zeros. Only there: some file systems show one where data were written just now.
+    const bool may_be_hole = piece.find_first_not_of('\0') >= got;
+    if (may_be_hole) at_ = next_data(file, at_, end);
   }
 }
 
 PrintedResult ResultReader::result_of(const std::filesystem::path& file, std::string_view name) const {
-  ResultReader rest = *this;
   std::error_code none;
-  const auto size = std::filesystem::file_size(file, none);  // others may print on meanwhile
-  if (!none) rest.read_until(OpenFile(file, O_RDONLY), static_cast<int64_t>(size), name);
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(file, none));  // others may print on
+  ResultReader rest = !none && size < at_ ? ResultReader() : *this;
+  if (!none) rest.read_until(OpenFile(file, O_RDONLY), size, name);
   rest.result_.take(rest.rest_, name);
   return rest.result_;
 }

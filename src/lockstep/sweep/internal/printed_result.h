@@ -34,7 +34,9 @@ class ResultReader {
  public:
   /// Reads on to this place in the file, or to the file's end. Throws io.
   void read_until(const OpenFile& file, int64_t end, std::string_view name);
-  /// With what follows until the file's end; of nothing more if there is no file. Throws io.
+  int64_t at() const { return at_; }  ///< until here it has read
+  /// With what follows until the file's end; of nothing more if there is no file, and of the file alone if it
+  /// has become shorter than what was read. Throws io.
   PrintedResult result_of(const std::filesystem::path& file, std::string_view name) const;
 
  private:

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
+#include "lockstep/base/regular_file.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
@@ -96,14 +97,20 @@ void refuse_second_program(const SweepPaths& paths) {
               "lockstep sweep watch " + shell_word(paths.folder.string()) + " shows it");
 }
 
+std::string spec_text(const SweepPaths& paths) {
+  constexpr int64_t kMostSpecText = int64_t{16} << 20;
+  std::error_code none;
+  return fs::exists(paths.spec(), none) ? read_regular_file(paths.spec(), kMostSpecText) : "";
+}
+
 namespace {
 
 // With the lock of its jobs.
-void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
-  std::error_code none;
-  if (start == SweepStart::begins && fs::exists(paths.spec(), none))
+void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, const FoundSpec& found) {
+  if (found && spec_text(paths) != *found)
     throw Error(ErrorCode::invalid_option,
-                "another program has begun the sweep " + quote(paths.folder.string()) + " meanwhile",
+                "another program has " + std::string(found->empty() ? "begun" : "changed") + " the sweep " +
+                    quote(paths.folder.string()) + " meanwhile",
                 "repeat the command, which then continues it, or choose another --output");
   settle_earlier_requests(paths);
   write_spec(paths, spec);
@@ -112,16 +119,16 @@ void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, SweepStar
 }  // namespace
 
 // Whoever begins a sweep has the lock of its jobs first, so that one of several begins.
-jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
+jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, const FoundSpec& found) {
   const auto beginning = jobs::FileLock::try_take(paths.jobs_lock());
   if (!beginning) refuse_second_program(paths);
   auto lock = jobs::FileLock::try_take(paths.lock());
   if (!lock || is_shared_now(paths)) refuse_second_program(paths);
-  begin_or_continue(paths, spec, start);
+  begin_or_continue(paths, spec, found);
   return std::move(*lock);
 }
 
-jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec, SweepStart start) {
+jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& spec, const FoundSpec& found) {
   make_folders(paths.folder);
   auto lock = jobs::FileLock::try_take(paths.jobs_lock());
   if (!lock || jobs::is_held(paths.lock())) refuse_second_program(paths);
@@ -133,7 +140,7 @@ jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& sp
                     std::to_string(read_spec(paths).options.count),
                 "give it more trials when they have ended; lockstep sweep stop " +
                     shell_word(paths.folder.string()) + " ends them");
-  begin_or_continue(paths, spec, start);
+  begin_or_continue(paths, spec, found);
   return std::move(*lock);
 }
 

@@ -33,7 +33,7 @@ void settle_earlier_requests(const SweepPaths& paths);
 
 /// Makes or continues a sweep for this program alone, as prepare_shared_sweep does for several. The caller
 /// holds the lock while it works on it.
-jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, SweepStart start);
+jobs::FileLock begin_alone(const SweepPaths& paths, const SweepSpec& spec, const FoundSpec& found);
 
 [[noreturn]] void refuse_second_program(const SweepPaths& paths);
 

@@ -63,6 +63,10 @@ std::vector<HostedEnd> TrialHost::ends() {
   for (size_t at; (at = unread_.find('\n')) != std::string::npos; unread_.erase(0, at + 1)) {
     TrialAnswer answer;
     read_json(parse_json(unread_.substr(0, at)), answer, "an answer of the process for trials");
+    if (!answer.note.empty()) {
+      note_ = std::move(answer.note);
+      continue;
+    }
     peak_memory_ = std::max(peak_memory_, answer.peak_memory);
     std::erase(trained_, answer.id);
     ended.push_back({answer.id, launch::End{static_cast<int>(answer.status) << 8}, answer.code});

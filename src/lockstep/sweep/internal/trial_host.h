@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -38,6 +39,8 @@ class TrialHost {
   void kill();
 
   int64_t peak_memory() const { return peak_memory_; }
+  /// For the user, from the last call of ends(); taken once, mostly empty.
+  std::string take_note() { return std::exchange(note_, {}); }
 
  private:
   void open();
@@ -51,6 +54,7 @@ class TrialHost {
   std::string unread_;
   std::vector<int64_t> trained_;
   int64_t peak_memory_ = 0;
+  std::string note_;
 };
 
 }  // namespace lockstep::sweep

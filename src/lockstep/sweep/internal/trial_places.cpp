@@ -19,7 +19,7 @@ void TrialPlaces::start(const TrialStart& trial, bool alone) {
   RunningTrial running{.start = std::chrono::steady_clock::now(), .workers = trial.workers};
   if (alone || !spec_.on_threads()) {
     running.process = start_trial(paths_, spec_, trial);
-    running.output.emplace(paths_.output(trial.segment.trial), spec_.metric());
+    running.output.emplace(paths_.output(trial.segment.trial), spec_.trains() ? "" : spec_.metric());
   } else {
     std::vector<std::string> words = prepare_trial(paths_, spec_, trial);
     words.erase(words.begin());  // the program
@@ -36,15 +36,27 @@ EndedTrial TrialPlaces::ended(const Segment& segment, const HostedEnd& end) {
           .end = end.end,
           .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - running.start).count(),
           .code = end.code,
-          .output = running.output ? running.output->finish() : ResultReader()};
+          .output = std::move(running.output)};
+}
+
+// One part, in turn, so that no trial waits for the outputs of all others.
+void TrialPlaces::leave_out_of_one() {
+  const auto now = std::chrono::steady_clock::now();
+  auto one = running_.upper_bound(left_out_);
+  for (size_t i = 0; i < running_.size(); ++i, ++one) {
+    if (one == running_.end()) one = running_.begin();
+    if (!one->second.output || !one->second.output->look(now)) continue;
+    left_out_ = one->first;
+    return;
+  }
 }
 
 std::vector<EndedTrial> TrialPlaces::take_ended() {
+  leave_out_of_one();
   std::vector<std::pair<Segment, HostedEnd>> ends;
   for (auto& [segment, running] : running_) {
     if (running.process < 0) continue;
     const auto now = std::chrono::steady_clock::now();
-    running.output->look(now);
     if (running.asked && !spec_.trains() && now - *running.asked > kMostTimeToEnd)
       launch::signal_group(running.process, SIGKILL);
     const auto end = launch::try_wait_for_end(running.process);

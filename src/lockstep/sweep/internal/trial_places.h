@@ -27,8 +27,8 @@ struct EndedTrial {
   Segment segment{};
   launch::End end{};
   double seconds = 0;
-  std::string code{};     ///< of the error with which it ended, if a process with other trials has told it
-  ResultReader output{};  ///< has read what its output no longer has
+  std::string code{};  ///< of the error with which it ended, if a process with other trials has told it
+  std::optional<TrialOutput> output{};  ///< of a process
 };
 
 /// One thread, with which the trials end.
@@ -50,8 +50,10 @@ class TrialPlaces {
   void kill_all();  ///< with the processes that they have started
 
   int64_t peak_memory() const { return host_.peak_memory(); }
+  std::string take_note() { return host_.take_note(); }  ///< TrialHost::take_note
 
  private:
+  void leave_out_of_one();
   EndedTrial ended(const Segment& segment, const HostedEnd& end);
 
   SweepPaths paths_;
@@ -59,6 +61,7 @@ class TrialPlaces {
   TrialHost host_;
   std::map<Segment, RunningTrial> running_;
   int64_t next_id_ = 0;
+  Segment left_out_{};  // whose output was shortened last
 };
 
 }  // namespace lockstep::sweep

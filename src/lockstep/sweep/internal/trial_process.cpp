@@ -45,9 +45,8 @@ std::optional<std::string> value_in(const std::vector<std::string>& words, const
   return value;
 }
 
-// By the words of train or by the file of its --config.
-bool is_given(const SweepSpec& spec, const std::vector<std::string>& words, const std::string& option) {
-  if (value_in(words, "--" + option)) return true;
+// Whether the file of --config names it.
+bool is_in_config(const SweepSpec& spec, const std::vector<std::string>& words, const std::string& option) {
   const auto config = value_in(words, "--config");
   if (!config) return false;
   constexpr int64_t kMostConfigBytes = 1 << 20;
@@ -58,13 +57,37 @@ bool is_given(const SweepSpec& spec, const std::vector<std::string>& words, cons
   }
 }
 
+// In the words of sweeps of earlier versions an empty place means none, which train refuses.
+void leave_out_empty_places(const SweepSpec& spec, std::vector<std::string>& words) {
+  for (const std::string option : {"config", "test", "validation", "weights"}) {
+    const std::string word = "--" + option;
+    if (value_in(words, word) != "" || is_in_config(spec, words, option)) continue;
+    for (size_t i = 0; i < words.size();) {
+      const auto at = words.begin() + static_cast<std::ptrdiff_t>(i);
+      if (words[i] == word) {
+        words.erase(at, at + std::min<std::ptrdiff_t>(2, words.end() - at));
+      } else if (words[i].starts_with(word + "=")) {
+        words.erase(at);
+      } else {
+        ++i;
+      }
+    }
+  }
+}
+
 // {parameters} in the words of a program is a file with the trial's parameters.
 constexpr const char* kParametersPlace = "parameters";
+
+// In sweeps of earlier versions it was in the trial's folder.
+fs::path parameters_file(const SweepPaths& paths, int64_t trial) {
+  const fs::path file = paths.parameters(trial), earlier = paths.trial(trial) / "parameters.json";
+  return fs::absolute(!fs::exists(file) && fs::exists(earlier) ? earlier : file);
+}
 
 std::vector<std::string> program_command(const SweepPaths& paths, const SweepSpec& spec, int64_t trial,
                                          const Assignment& parameters) {
   Assignment values = parameters;
-  values.emplace_back(kParametersPlace, fs::absolute(paths.parameters(trial)).string());
+  values.emplace_back(kParametersPlace, parameters_file(paths, trial).string());
   std::set<std::string> used;
   std::vector<std::string> words;
   for (const std::string& word : spec.command) words.push_back(filled(word, values, used));
@@ -88,7 +111,9 @@ std::vector<std::string> training_command(const SweepSpec& spec, const Assignmen
       words.push_back(value);
     }
   }
-  if (spec.options.stop_rule != StopRule::none && !is_given(spec, words, "validate-every")) {
+  leave_out_empty_places(spec, words);
+  if (spec.options.stop_rule != StopRule::none && !value_in(words, "--validate-every") &&
+      !is_in_config(spec, words, "validate-every")) {
     words.emplace_back("--validate-every");
     words.push_back(std::to_string(spec.options.first_rung));
   }
@@ -128,12 +153,9 @@ std::vector<std::string> prepare_trial(const SweepPaths& paths, const SweepSpec&
                                        const TrialStart& trial) {
   const int64_t number = trial.segment.trial;
   make_folders(paths.trial(number).parent_path());
+  if (!spec.trains()) make_place_of_program(paths, number, spec.space.json_of(trial.parameters));
   std::vector<std::string> words = command_of(paths, spec, number, trial.parameters);
-  if (spec.trains()) {
-    add_training_words(paths, trial, words);
-  } else {
-    make_place_of_program(paths, number, spec.space.json_of(trial.parameters));
-  }
+  if (spec.trains()) add_training_words(paths, trial, words);
   return words;
 }
 

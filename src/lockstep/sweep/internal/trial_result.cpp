@@ -214,7 +214,8 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
         failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;
   }
-  const PrintedResult printed = trial.output.result_of(paths.output(segment.trial), spec.metric());
+  const ResultReader reader = trial.output ? TrialOutput(*trial.output).finish() : ResultReader();
+  const PrintedResult printed = reader.result_of(paths.output(segment.trial), spec.metric());
   const auto value = printed.value ? printed.value : metric_of(summary, folder, spec.metric());
   result.outcome = Outcome{.state = value ? TrialState::ended : TrialState::failed,
                            .value = value.value_or(kAbsent),
@@ -237,6 +238,7 @@ TrialResult checked(TrialResult result, const SweepSpec& spec) {
 
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
   const int status = trial.end.status.value_or(SIGKILL);
+  if (trial.output && (spec.trains() || status != 0)) TrialOutput(*trial.output).release();
   TrialResult result = spec.trains() ? result_of_training(paths, spec, trial, status)
                                      : result_of_program(paths, spec, trial, status);
   const bool is_lost = !result.outcome;

@@ -47,6 +47,10 @@ ResidentChoice choose_resident(const Plan& plan, Resident asked, int64_t free_by
                     as_bytes(free_bytes) + " that are free there (--resident)"};
 }
 
+int64_t most_resident_bytes(const Plan& plan, Resident asked, int64_t total_bytes) {
+  return !plan.data.streamed && choose_resident(plan, asked, total_bytes).use ? resident_bytes(plan) : 0;
+}
+
 ResidentImages::ResidentImages(std::shared_ptr<const data::ImageSet> images, at::Device device)
     : images_(std::move(images)),
       kept_(at::empty({images_->size(), images_->image_bytes()},

@@ -32,6 +32,10 @@ ResidentChoice choose_resident(const Plan& plan, Resident asked, int64_t free_by
 /// The size of the training and held-out images.
 int64_t resident_bytes(const Plan& plan);
 
+/// What they take on a GPU whose memory is all free; 0: they are not kept there. Trials that follow each
+/// other find other amounts of free memory. Throws as choose_resident.
+int64_t most_resident_bytes(const Plan& plan, Resident asked, int64_t total_bytes);
+
 /// All images of a set, u8, on one device. Call load(), then fill() from any thread.
 class ResidentImages {
  public:

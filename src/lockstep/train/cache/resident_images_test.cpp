@@ -131,5 +131,15 @@ TEST(ResidentImages, TheyLieThereWhereTheyFitAndNothingChangesThem) {
   }
 }
 
+TEST(ResidentImages, TrialsCountThemWhateverIsFreeNow) {
+  Plan plan = plan_on_gpu();
+  EXPECT_EQ(most_resident_bytes(plan, Resident::auto_, 400'000), 100'000);
+  EXPECT_EQ(most_resident_bytes(plan, Resident::auto_, 399'999), 0) << "they never fit";
+  EXPECT_EQ(most_resident_bytes(plan, Resident::on, 399'999), 100'000);
+  EXPECT_EQ(most_resident_bytes(plan, Resident::off, 400'000), 0);
+  plan.network.keep_features = true;
+  EXPECT_EQ(most_resident_bytes(plan, Resident::auto_, 400'000), 0);
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -167,6 +167,17 @@ TEST(Forecast, OneGpuIsMeasuredAndMoreAreAssumed) {
   EXPECT_THAT(forecast.warnings, Contains(HasSubstr("workers 2, 4: one GPU was measured")));
 }
 
+TEST(Forecast, GpusTakeOverNoShards) {
+  Case c;
+  c.plan.machine.device = "cuda";
+  c.plan.machine.devices = {0, 1};
+  c.asked.forecast = {2};
+  c.asked.worker_speeds = {100, 33};
+  const Forecast forecast = c.make();
+  EXPECT_NEAR(forecast.rows[0].compute, 0.010 / 0.33 * 4, 1e-9);
+  EXPECT_THAT(forecast.warnings, Contains(HasSubstr("not between GPUs, where the slowest worker decides")));
+}
+
 TEST(Forecast, MoreThanEightGpusAreWorthAWord) {
   Case c;
   c.plan.machine.device = "cuda";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <semaphore>
 #include <span>
 
 #include <ATen/Parallel.h>
@@ -68,7 +69,23 @@ Plan plan_of_shards(const nn::Instance& prototype, const Options& options) {
   return plan;
 }
 
-// Which shards of a worker go through the network as one batch. The bits are those of one after the other.
+// Each has weights of its own until it has those of the model.
+constexpr std::ptrdiff_t kNetworksMadeAtOnce = 8;
+
+// One of the places of a semaphore.
+class Place {
+ public:
+  explicit Place(std::counting_semaphore<>& places) : places_(places) { places_.acquire(); }
+  ~Place() { places_.release(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  std::counting_semaphore<>& places_;
+};
+
+// Which shards of a worker go through the network as one batch. The bits of finite numbers are those of one
+// after the other.
 class Batches {
  public:
   // most_samples: of a batch; 0: each shard is one.
@@ -141,6 +158,7 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
       model.resize_to.empty() ? dataset : data::cut_out_centre(dataset, format, model.resize_to);
   const auto images = std::make_shared<const data::ImageSet>(fitted, format, /*most_bytes=*/0);
 
+  std::counting_semaphore<> places(kNetworksMadeAtOnce);
   comm::ThreadGroup group(placement.workers / together.comm.size());
   group.run([&](Share thread) {
     at::set_num_threads(1);
@@ -150,6 +168,7 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
             : open_device(placement.device,
                           placement.devices[static_cast<size_t>(owner_of(
                               thread.size, static_cast<int64_t>(placement.devices.size()), thread.rank))]);
+    std::optional<Place> place(std::in_place, places);
     nn::Instance instance = thread.rank == 0 ? prototype : seeded_instance(model.network, model.input, 0);
     std::optional<SharedWeights> own;  // on a GPU other than the first
     if (device != weights.device()) {
@@ -159,6 +178,7 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
     } else if (thread.rank != 0) {
       weights.alias(instance);
     }
+    place.reset();
     ShardRunner runner(instance, own ? *own : weights, norms,
                        {.format = {type, device, model.mean, model.deviation},
                         .precision = options.precision,

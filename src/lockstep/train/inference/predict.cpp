@@ -58,6 +58,8 @@ Model untrained_model_of_run(const std::filesystem::path& run_folder, const nn::
   model.mean = plan.data.mean;
   model.deviation = plan.data.deviation;
   model.labels = manifest->options.labels;
+  model.mini_batch_size = plan.step.mini_batch_size;
+  model.shards = plan.step.shards;
   return model;
 }
 

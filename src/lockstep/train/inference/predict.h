@@ -35,6 +35,8 @@ struct Model {
   std::filesystem::path weights;               ///< safetensors; used when `state` is empty
   nn::NamedTensors state;                      ///< weights in memory
   data::Labels labels = data::Labels::folder;  ///< how the training data gave the labels
+  int64_t mini_batch_size = 0;                 ///< of its run, and the shards of a mini-batch; 0: it has none
+  int64_t shards = 0;
 };
 
 /// The word for one of its samples: "image" or "sequence".

@@ -168,7 +168,8 @@ bool Training::train_step(Worker& worker) {
   Score score;
   if (worker.is_first()) {
     score = fold_results(batch->shard_count);
-    if (setup_.timing) worker.times.of_workers = rank_balance_.seconds_of_workers();
+    if (setup_.timing && setup_.plan.machine.device == "cpu")  // on a GPU a shard is only queued
+      worker.times.of_workers = rank_balance_.seconds_of_workers();
     if (scales_loss()) state_.set_scale(next(scale, outcome.skipped, worker.step + 1));
     if (is_mixed(setup_.plan.step.precision)) AutocastScope::forget_casts();
     state_.step = worker.step + 1;

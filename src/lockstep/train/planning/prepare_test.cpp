@@ -1,6 +1,7 @@
 #include "lockstep/train/planning/prepare.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "lockstep/data/mini_batch_stream.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/train/planning/internal/line_groups.h"
 
 namespace lockstep::train {
 namespace {
@@ -234,6 +236,31 @@ TEST(Prepare, ThePlanShortensAndMasksNamesOfClasses) {
   ASSERT_NE(line, prepared.plan.lines.end());
   EXPECT_THAT(line->reason, HasSubstr(std::string(19, 'x') + "… "));
   EXPECT_EQ(line->reason.find('\x1b'), std::string::npos);
+}
+
+TEST(Prepare, ThePlanSaysWhyShardsAreComputedAlone) {
+  const auto reason_with = [](const std::function<void(Plan&)>& change) {
+    Plan plan;
+    plan.network.sums_shards = true;
+    plan.network.learned_count = 1'000'000;
+    plan.step.mini_batch_size = 128;
+    plan.step.shards = 4;
+    change(plan);
+    return step_lines(plan, {}).front().reason;
+  };
+  const auto is_silent = testing::Not(HasSubstr("each shard alone"));
+  EXPECT_THAT(reason_with([](Plan&) {}), is_silent) << "two shards of 32 samples are one batch";
+  EXPECT_THAT(reason_with([](Plan& plan) { plan.step.mini_batch_size = 132; }),
+              HasSubstr("each shard alone, because 33 samples are enough for one batch: 3 additions of "));
+  EXPECT_THAT(reason_with([](Plan& plan) { plan.record.detect_anomaly = true; }),
+              HasSubstr("each shard alone, because of --detect-anomaly: 3 additions of "));
+  const auto on_gpu = [](Plan& plan) { plan.machine.device = "cuda"; };
+  EXPECT_THAT(reason_with(on_gpu), HasSubstr("each shard alone, because of the GPU: 3 additions of "));
+  EXPECT_THAT(reason_with([&](Plan& plan) {
+                on_gpu(plan);
+                plan.machine.side_by_side = true;
+              }),
+              is_silent);
 }
 
 TEST(Prepare, RefusesLabelsThatAreNoClasses) {

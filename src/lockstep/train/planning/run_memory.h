@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/training_request.h"
@@ -10,14 +12,16 @@ namespace lockstep::train {
 
 /// Bytes.
 struct RunMemory {
-  double own = 0;         ///< weights, optimizer and a step; on a GPU also images that are resident there
-  double images = 0;      ///< in main memory, that it adds to those that are in use in request.images
-  int64_t gpu = -1;       ///< whose memory `own` is; -1: the machine's
-  double gpu_budget = 0;  ///< what runs may take of the GPU's memory that is free now
+  double own = 0;  ///< weights, optimizer and a step; images that no other run shares; on each of its GPUs
+                   ///< also images that may be resident there
+  std::map<std::string, double> images{};  ///< in main memory, by the keys of ImageShare::kept_sets
+  std::map<int64_t, double> gpus{};  ///< on which it trains, with what runs may take of the memory that is
+                                     ///< free there now; empty: on the CPU
 };
 
 /// Estimated as for --mini-batch-size auto: in forward and backward passes of two sizes of shard. Opens the
-/// data; throws what fit throws for them and for options.
+/// data; throws what fit throws for them and for options. The same whatever other runs use now, but for
+/// `gpus`.
 RunMemory memory_of_run(const TrainingRequest& request, const Options& options);
 
 }  // namespace lockstep::train

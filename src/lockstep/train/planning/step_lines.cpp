@@ -10,6 +10,7 @@
 #include "lockstep/train/options/placement.h"
 #include "lockstep/train/planning/internal/line_groups.h"
 #include "lockstep/train/step/norm_groups.h"
+#include "lockstep/train/step/shard_runner_options.h"
 #include "lockstep/train/update/optimizer.h"
 
 namespace lockstep::train {
@@ -26,11 +27,23 @@ int64_t gradient_bytes(const Plan& plan) {
   return plan.network.learned_count * number_bytes(plan.step.precision);
 }
 
+// "because ..."; empty where several shards are computed at once, as far as is known.
+std::string because_alone(const Plan& plan, int64_t shards) {
+  const std::string why = why_shards_alone(plan, plan.machine.device);
+  if (!why.empty()) return "because of " + why;
+  if (plan.record.detect_anomaly) return "because of --detect-anomaly";
+  const int64_t samples = plan.step.mini_batch_size / shards;
+  return 2 * samples > kSamplesTogether
+             ? "because " + with_commas(samples) + " samples are enough for one batch"
+             : "";
+}
+
 // What it costs that each shard is computed alone; empty where it is not.
 std::string price_of_shards_alone(const Plan& plan, int64_t shards) {
-  const std::string why = why_shards_alone(plan, plan.machine.device);
-  if (why.empty() || shards < 2) return "";
-  return "; each shard alone, because of " + why + ": " + std::to_string(shards - 1) +
+  if (shards < 2 || plan.machine.side_by_side) return "";
+  const std::string because = because_alone(plan, shards);
+  if (because.empty()) return "";
+  return "; each shard alone, " + because + ": " + std::to_string(shards - 1) +
          (shards == 2 ? " addition of " : " additions of ") + as_bytes(gradient_bytes(plan)) +
          " of gradients a step";
 }

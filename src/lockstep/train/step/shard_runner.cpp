@@ -22,12 +22,6 @@
 namespace lockstep::train {
 namespace {
 
-// Two workers on a Xeon compute 1.6 times as many images/s with 32 samples at once as with 8 (lenet, 8
-// samples in a shard), 1.1 times as many with 64 as with 32 (bench/mnist-99.json, 32 in a shard), and 1.03
-// times as many with 32, 1.09 times with 64, as with 16 (digits_cnn, 16 in a shard). More samples would fill
-// the memory and leave no shards that another worker could take over.
-constexpr int64_t kSamplesTogether = 64;
-
 // Of the largest output of a layer in float32, for the samples that are evaluated at once. A network holds
 // about four such outputs at a time.
 constexpr int64_t kPieceBytes = int64_t{16} << 20;

@@ -1,5 +1,7 @@
 #include "lockstep/train/step/shard_runner.h"
 
+#include <span>
+
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -7,8 +9,10 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
 
+#include "lockstep/nn/folded_batch_norm.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/module.h"
+#include "lockstep/nn/state.h"
 
 namespace lockstep::train {
 namespace {
@@ -112,25 +116,48 @@ TEST(ShardRunner, ALargeShardIsEvaluatedInPieces) {
   }
 }
 
+// Plain, fire and depthwise layers, residual sums, what no built-in network has, and folded batch norms.
+std::vector<nn::Network> evaluated_networks() {
+  std::vector<nn::Network> networks;
+  for (const char* name : {"lenet", "digits_cnn", "squeezenet", "mobilenet_v2", "resnet18"})
+    networks.push_back(nn::find_network(name));
+  networks.push_back(nn::read_network(Json::parse(R"([
+    {"type":"conv2d","filters":12,"kernel":3,"padding":2,"dilation":2}, {"type":"relu"},
+    {"type":"conv2d","filters":24,"kernel":3,"padding":1,"groups":4}, {"type":"batch_norm"}, {"type":"relu"},
+    {"type":"average_pool","kernel":3,"stride":2}, {"type":"flatten"},
+    {"type":"linear","features":"classes"}])"),
+                                      "grouped"));
+  const nn::Network& normed = networks[1];
+  const nn::Instance instance = seeded_instance(normed, kRunnerInput, 1);
+  const auto folded = nn::with_folded_batch_norms(normed, nn::state_of(*instance.module), at::kFloat);
+  EXPECT_LT(seeded_instance(folded.network, kRunnerInput, 1).layers.size(), instance.layers.size());
+  networks.push_back(folded.network);
+  return networks;
+}
+
 TEST(ShardRunner, ShardsEvaluatedTogetherHaveTheirOwnScores) {
   at::set_num_threads(1);
+  const std::vector<nn::Network> networks = evaluated_networks();
   for (const Precision precision : {Precision::single, Precision::bf16_mixed}) {
-    for (const char* name : {"lenet", "digits_cnn", "squeezenet", "mobilenet_v2"}) {
-      TrainedNetworkCopy trained(name, {.precision = precision});
+    for (size_t n = 0; n < networks.size(); ++n) {
+      TrainedNetworkCopy trained(networks[n], {.precision = precision});
       trained.runner.begin_evaluation();
-      const std::vector<data::Shard> shards = shards_of(4, 4);
-      ASSERT_GE(trained.runner.most_evaluated(), 16) << name;
-      at::Tensor all;
-      {
-        const kernels::ShardsTogether together(4);
-        trained.runner.evaluate(data::joined(shards), &all);
-      }
-      for (const data::Shard& shard : shards) {
-        const kernels::ShardsTogether one(1);
-        at::Tensor own;
-        trained.runner.evaluate(shard, &own);
-        EXPECT_FALSE(one.mixed()) << name;
-        EXPECT_TRUE(at::equal(own, all.narrow(0, shard.first, shard.count))) << name << " " << shard.index;
+      for (const int64_t samples : {2, 5}) {
+        const std::vector<data::Shard> shards = shards_of(7, samples);
+        ASSERT_GE(trained.runner.most_evaluated(), 7 * samples) << "network " << n;
+        std::vector<at::Tensor> own(shards.size());
+        for (size_t i = 0; i < shards.size(); ++i) {
+          const kernels::ShardsTogether one(1);
+          trained.runner.evaluate(shards[i], &own[i]);
+          EXPECT_FALSE(one.mixed()) << "network " << n;
+        }
+        for (const size_t count : {2, 3, 7}) {
+          const kernels::ShardsTogether together(static_cast<int64_t>(count));
+          at::Tensor all;
+          trained.runner.evaluate(data::joined(std::span(shards).first(count)), &all);
+          EXPECT_TRUE(at::equal(all, at::cat(at::TensorList(own.data(), count))))
+              << "network " << n << ", " << count << " shards of " << samples;
+        }
       }
     }
   }
