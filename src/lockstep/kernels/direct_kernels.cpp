@@ -17,6 +17,7 @@
 #include "lockstep/kernels/fused_relu.h"
 #include "lockstep/kernels/group_batch_norm.h"
 #include "lockstep/kernels/memory_order.h"
+#include "lockstep/kernels/shards_together.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -43,6 +44,35 @@ at::Tensor max_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntAr
     if (output) return *output;
   }
   return at::max_pool2d(input, kernel, stride, padding, dilation, ceil_mode);
+}
+
+// The engine's means of images, whose last bits may depend on the size of the batch.
+template <class Run>
+at::Tensor means_of_shards(const at::Tensor& images, const Run& run) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  const bool several = enabled_here && images.dim() == 4 && images.size(0) % ShardsTogether::count() == 0;
+  return several ? shard_by_shard(images, run) : run(images);
+}
+
+at::Tensor average_pool2d(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
+                          at::IntArrayRef padding, bool ceil_mode, bool count_include_pad,
+                          std::optional<int64_t> divisor) {
+  return means_of_shards(input, [&](const at::Tensor& images) {
+    return at::avg_pool2d(images, kernel, stride, padding, ceil_mode, count_include_pad, divisor);
+  });
+}
+
+at::Tensor adaptive_average_pool2d(const at::Tensor& input, c10::SymIntArrayRef size) {
+  return means_of_shards(
+      input, [&](const at::Tensor& images) { return at::adaptive_avg_pool2d_symint(images, size); });
+}
+
+at::Tensor mean(const at::Tensor& input, at::OptionalIntArrayRef dimensions, bool keep,
+                std::optional<at::ScalarType> type) {
+  const auto run = [&](const at::Tensor& images) { return at::mean(images, dimensions, keep, type); };
+  if (dimensions && is_over_places(input, *dimensions)) return means_of_shards(input, run);
+  const c10::impl::ExcludeDispatchKeyGuard guard(device::kScopeKey);
+  return run(input);
 }
 
 at::Tensor relu(const at::Tensor& input) {
@@ -137,6 +167,9 @@ void intercept_operators() {
     torch::Library made(torch::Library::IMPL, "aten", device::kScopeKey, __FILE__, __LINE__);
     made.impl("conv2d", &conv2d);
     made.impl("max_pool2d", &max_pool2d);
+    made.impl("avg_pool2d", &average_pool2d);
+    made.impl("adaptive_avg_pool2d", &adaptive_average_pool2d);
+    made.impl("mean.dim", &mean);
     made.impl("relu", &relu);
     made.impl("relu_", &relu_in_place);
     made.impl("batch_norm", &batch_norm);
@@ -165,6 +198,12 @@ DirectKernels::DirectKernels(bool enabled) : outer_(enabled_here) {
 DirectKernels::~DirectKernels() { enabled_here = outer_; }
 
 bool DirectKernels::enabled() { return enabled_here; }
+
+bool is_over_places(const at::Tensor& images, at::IntArrayRef dimensions) {
+  return images.dim() == 4 && !dimensions.empty() && std::ranges::all_of(dimensions, [](int64_t dimension) {
+           return dimension == 2 || dimension == 3 || dimension == -1 || dimension == -2;
+         });
+}
 
 RowCopies::RowCopies() : outer_(row_copies_here) { row_copies_here = &copies_; }
 

@@ -58,6 +58,7 @@ at::Tensor shard_by_shard(const at::Tensor& batch,
   const int64_t count = ShardsTogether::count();
   if (count == 1) return run(batch);
   std::vector<at::Tensor> results = batch.chunk(count);
+  const ShardsTogether one(1);
   for (at::Tensor& shard : results) shard = run(shard);
   return at::cat(results);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <ATen/Functions.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
@@ -12,6 +13,7 @@
 #include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/memory_order.h"
 #include "lockstep/nn/module_trial.h"
+#include "lockstep/nn/operator_watch.h"
 
 namespace lockstep::nn {
 namespace {
@@ -72,6 +74,14 @@ bool writes_through_views(torch::nn::Module& module,
   }
 }
 
+/// Channels last, which are not the module's own operators.
+at::Tensor reordered(const at::Tensor& images) {
+  const at::DisableRecordFunctionGuard unseen;
+  const at::Tensor ordered = kernels::channels_last(images);
+  OperatorWatch::follow(ordered);
+  return ordered;
+}
+
 }  // namespace
 
 Instance module_instance(std::shared_ptr<torch::nn::Module> module,
@@ -83,7 +93,7 @@ Instance module_instance(std::shared_ptr<torch::nn::Module> module,
       writes_through_views(*module, forward, input))
     return {std::move(module), std::move(forward)};
   const auto forward_channels_last = [forward = std::move(forward)](const at::Tensor& images) {
-    return forward(kernels::DirectKernels::enabled() ? kernels::channels_last(images) : images);
+    return forward(kernels::DirectKernels::enabled() ? reordered(images) : images);
   };
   return {.module = std::move(module), .forward = forward_channels_last, .channels_last = true};
 }

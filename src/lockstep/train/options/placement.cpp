@@ -236,6 +236,7 @@ std::string why_shards_alone(const Plan& plan, const std::string& device) {
   const StepPlan& step = plan.step;
   if (device != "cpu") return "the GPU";
   if (plan.exchange.averages()) return "--exchange average";
+  if (!network.module_apart.empty()) return network.module_apart;
   if (!network.sums_shards)
     return network.input.time_steps > 0 ? "the sequences"
                                         : "a module or layer of the network that takes one shard at a time";

@@ -60,8 +60,12 @@ struct NetworkPlan {
                                   ///< (nn::frozen_layers)
   bool keep_features = false;     ///< their output is computed once and kept
   bool features_on_disk = false;  ///< in files only, because it does not fit in memory
+  bool module_together = false;   ///< a user's module whose small shards are computed together; false in the
+                                  ///< files of runs that began before there was such a thing
+  std::string module_apart;       ///< why not, as why_shards_alone() says it; in no file
   bool sums_shards = false;       ///< the gradients of several shards are summed in one kernel
-                                  ///< (layers_keep_apart); in no file, because a resumed run keeps its shards
+                                  ///< (layers_keep_apart, module_together); in no file, because a resumed
+                                  ///< run keeps its shards
   int64_t batch_norms = 0;        ///< that are not frozen; in no file
 
   static constexpr auto describe = [](auto& self, auto&& field) {
@@ -81,6 +85,7 @@ struct NetworkPlan {
     field("frozen_layers", self.frozen_layers);
     field("keep_features", self.keep_features);
     field("features_on_disk", self.features_on_disk);
+    field("module_together", self.module_together);
   };
 };
 

@@ -50,10 +50,12 @@ int64_t shards_for(const Plan& plan, int64_t samples) {
 
 ShardMemory measure_shard_memory(const nn::Network& network, const Plan& plan) {
   double few = 0, many = 0;
+  Plan alone = plan;
+  alone.network.module_together = false;  // its proof would be measured, too
   comm::ThreadGroup(1).run([&](Share) {
     at::set_num_threads(1);
     device::TensorMeter meter;
-    const ShardProbe probe(network, plan, FrozenSamples::all);
+    const ShardProbe probe(network, alone, FrozenSamples::all);
     const std::unique_ptr<ShardRunner> runner = probe.make_runner();
     const auto most_of = [&](int64_t samples) {
       const data::Shard shard =

@@ -14,6 +14,7 @@
 #include "lockstep/train/planning/fitting_batch.h"
 #include "lockstep/train/planning/image_sets.h"
 #include "lockstep/train/planning/mini_batch.h"
+#include "lockstep/train/planning/module_choice.h"
 #include "lockstep/train/planning/network_choice.h"
 #include "lockstep/train/planning/open_data.h"
 #include "lockstep/train/planning/option_checks.h"
@@ -239,12 +240,11 @@ class Preparation {
     if (reasons_.network.empty()) reasons_.network = request_.network.empty() ? "asked for" : "given";
     if (prepared_.network.empty()) std::tie(prepared_.network, reasons_.network) = default_network(format);
     options_.head = head_for(options_, sets_.train.classes(), {.given = request_.given, .earlier = earlier_});
-    NetworkChoice choice =
-        make_network(prepared_.network, network_input(sets_.train, format), options_, plan_.step);
+    auto choice = make_network(prepared_.network, network_input(sets_.train, format), options_, plan_.step);
     prepared_.network = std::move(choice.network);
     prepared_.prototype = std::move(choice.prototype);
     plan_.network = std::move(choice.plan);
-    reasons_.channels_last = prepared_.prototype.channels_last;
+    choose_module_pass(prepared_, reasons_, {options_, machine_, earlier_});
   }
 
   void resolve_amounts() {

@@ -30,7 +30,8 @@ struct Prepared {
 /// Throws Error for options that are invalid or do not suit each other, the data, the network or the machine.
 /// `dry` omits what reads every sample (mean-std, the search for bad samples) and makes no caches.
 ///   earlier  the plan of an earlier attempt of the run, or rank 0's. The mini-batch, shards, learning rate,
-///            replicas of the sampler, precision and kept features are taken from it
+///            replicas of the sampler, precision, kept features and whether the shards of a module go
+///            together are taken from it
 Prepared prepare(const TrainingRequest& request, const Options& options, bool dry,
                  const Plan* earlier = nullptr);
 

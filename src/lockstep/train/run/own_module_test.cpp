@@ -10,6 +10,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
 #include "lockstep/base/file.h"
@@ -19,6 +22,7 @@
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/status_file.h"
+#include "lockstep/train/planning/prepare.h"
 #include "lockstep/train/run/fit.h"
 
 namespace lockstep::train {
@@ -26,6 +30,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::MatchesRegex;
+using testing::Not;
 
 struct OwnNetImpl : torch::nn::Module {
   OwnNetImpl(const nn::NetworkInput& input, bool is_registered, int64_t width = 8) {
@@ -49,13 +54,60 @@ struct WatchedNetImpl : OwnNetImpl {
 };
 TORCH_MODULE(WatchedNet);
 
-// Fails long after the first step.
+struct PlacesNetImpl : torch::nn::Module {
+  PlacesNetImpl(const nn::NetworkInput& input, double dropped) {
+    first = register_module("first",
+                            torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 8, 3).padding(1)));
+    norm = register_module("norm", torch::nn::BatchNorm2d(8));
+    second = register_module("second", torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).stride(2)));
+    if (dropped > 0) dropout = register_module("dropout", torch::nn::Dropout(dropped));
+    out = register_module("out", torch::nn::Linear(8, input.classes));
+  }
+  at::Tensor forward(const at::Tensor& images) {
+    const at::Tensor x = torch::relu(second(torch::relu(norm(first(images)))));
+    return out(dropout ? dropout(x.mean({2, 3})) : x.mean({2, 3}));
+  }
+  torch::nn::Conv2d first{nullptr}, second{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+  torch::nn::Linear out{nullptr};
+};
+TORCH_MODULE(PlacesNet);
+
+nn::Network places_net(double dropped = 0) {
+  return nn::network("places",
+                     [dropped](const nn::NetworkInput& input) { return PlacesNet(input, dropped); });
+}
+
+// 48 images of 9x9 in three colours.
+data::Dataset colours() {
+  std::vector<uint8_t> pixels;
+  std::vector<int64_t> labels;
+  for (int64_t image = 0; image < 48; ++image) {
+    labels.push_back(image % 3);
+    for (int64_t value = 0; value < 3 * 81; ++value)
+      pixels.push_back(
+          static_cast<uint8_t>((value / 81 == image % 3 ? 100 : 0) + (image * 11 + value * 7) % 140));
+  }
+  return data::make_images({3, 9, 9}, {"red", "green", "blue"}, pixels, labels);
+}
+
+std::string shards_line(const Plan& plan) {
+  for (const PlanLine& line : plan.lines) {
+    if (line.name == "shards") return line.value + " " + line.reason;
+  }
+  return "";
+}
+
+// Fails after the trials of the module, long after the first step.
 nn::Network failing(const std::function<void()>& fail) {
   const auto calls = std::make_shared<std::atomic<int>>(0);
   return nn::network("failing", [=](const nn::NetworkInput& input) {
-    return WatchedNet(input, [=] {
-      if (++*calls > 20) fail();
-    });
+    WatchedNet net(input, nullptr);
+    net->before_forward = [=, own = net.get()] {
+      if (own->is_training() && ++*calls > 60) fail();
+    };
+    return net;
   });
 }
 
@@ -175,6 +227,70 @@ TEST_F(OwnModule, IsNotTrainedWithRatesThatNoCommandLineTakes) {
     EXPECT_THAT(why_not(network, 1, "refused", {.momentum = bad}), HasSubstr("--momentum cannot be"));
     EXPECT_THAT(why_not(network, 1, "refused", {.weight_decay = bad}), HasSubstr("--weight-decay cannot be"));
   }
+}
+
+// --detect-anomaly needs each shard alone.
+TEST_F(OwnModule, HasTheSameWeightsWithShardsTogetherAndOneAfterTheOther) {
+  TrainingRequest request;
+  request.dataset = colours();
+  request.network = places_net();
+  const auto weights_of = [&](const char* name, int64_t workers, bool alone, Precision precision) {
+    Options options;
+    options.execution = Execution::cpu;
+    options.workers = workers;
+    options.mini_batch_size = 24;
+    options.max_epochs = 4;
+    options.precision = precision;
+    options.detect_anomaly = alone;
+    options.output = (temporary_.path() / name).string();
+    return read_file(fit(request, options).weights, 1 << 20);
+  };
+  const std::string one = weights_of("one", 1, false, Precision::single);
+  EXPECT_EQ(weights_of("two", 2, false, Precision::single), one);
+  EXPECT_EQ(weights_of("three", 3, false, Precision::single), one);
+  EXPECT_EQ(weights_of("alone", 2, true, Precision::single), one);
+  const std::string half = weights_of("half", 1, false, Precision::bf16_mixed);
+  EXPECT_EQ(weights_of("half of three", 3, false, Precision::bf16_mixed), half);
+  EXPECT_EQ(weights_of("half alone", 1, true, Precision::bf16_mixed), half);
+}
+
+TEST_F(OwnModule, WithoutBatchNormComputesShardsTogetherToo) {
+  const auto passes = std::make_shared<std::atomic<int64_t>>(0);
+  const auto network = nn::network("counted", [passes](const nn::NetworkInput& input) {
+    WatchedNet net(input, nullptr);
+    net->before_forward = [passes, own = net.get()] { *passes += own->is_training() ? 1 : 0; };
+    return net;
+  });
+  const Result result = train(network, 1, "counted");
+  EXPECT_GT(result.steps, 60);
+  EXPECT_LT(*passes, result.steps * 3 / 2) << "each step has two shards";
+}
+
+TEST_F(OwnModule, ThePlanSaysWhetherShardsGoTogetherAndWhyNot) {
+  TrainingRequest request;
+  request.dataset = colours();
+  request.network = places_net();
+  Options options;
+  options.execution = Execution::cpu;
+  options.validation_split = 0;
+  options.mini_batch_size = 48;
+  Plan together = prepare(request, options, /*dry=*/true).plan;
+  EXPECT_TRUE(together.network.module_together);
+  EXPECT_EQ(together.step.shards, 12);
+  EXPECT_EQ(together.step.batch_norm_group, 16);
+  EXPECT_THAT(shards_line(together), Not(HasSubstr("alone")));
+
+  together.network.module_together = false;  // as in the file of an older run
+  const Plan resumed = prepare(request, options, /*dry=*/true, &together).plan;
+  EXPECT_FALSE(resumed.network.module_together);
+  EXPECT_EQ(resumed.step.shards, 12);
+  EXPECT_THAT(shards_line(resumed), HasSubstr("alone, because of the module, as the run began"));
+
+  request.network = places_net(0.5);
+  const Plan apart = prepare(request, options, /*dry=*/true).plan;
+  EXPECT_FALSE(apart.network.module_together);
+  EXPECT_EQ(apart.step.shards, 8);
+  EXPECT_THAT(shards_line(apart), HasSubstr("alone, because of the module (aten::dropout is not known"));
 }
 
 TEST_F(OwnModule, ThatIsMadeOnceIsNotForSeveralWorkers) {

@@ -70,7 +70,7 @@ ShardRunner::ShardRunner(nn::Instance instance, const SharedWeights& weights,
       options_(std::move(options)),
       random_(weights.device(), 0),
       convolutions_(options_.kernels == Kernels::auto_),
-      layers_keep_apart_(train::layers_keep_apart(own_.instance)),
+      layers_keep_apart_(options_.module_together || train::layers_keep_apart(own_.instance)),
       random_layers_(std::ranges::count_if(own_.instance.layers, &nn::InstanceLayer::random)),
       piece_(samples_of_piece(own_.instance, options_.frozen)),
       recorded_(options_.recording,
@@ -264,6 +264,7 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
 }
 
 ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
+  if (options_.module_together && &copy == &own_) probe(work.shard);
   begin_training(copy);
   ShardResult result;
   const data::Shard& shard = work.shard;
@@ -278,7 +279,7 @@ ShardResult ShardRunner::train_in_pieces(NetworkCopy& copy, const Work& work) {
         alone, {&result, 1});
   }
   take_early_ = nullptr;
-  kept_apart_.emplace(shard.count, may_go_together(shard) && !alone.mixed());
+  if (!options_.module_together) kept_apart_.emplace(shard.count, may_go_together(shard) && !alone.mixed());
   return result;
 }
 
@@ -294,6 +295,12 @@ bool ShardRunner::may_go_together(const data::Shard& shard) const {
 
 void ShardRunner::probe(const data::Shard& shard) {
   if (recorded_.is_on() || kept_apart_.contains(shard.count)) return;
+  if (options_.module_together) {
+    const bool several = 2 * shard.count <= kSamplesTogether;
+    if (several) apart_because_ = why_module_apart(shard);
+    kept_apart_.emplace(shard.count, several && apart_because_.empty());
+    return;
+  }
   const kernels::ShardsTogether alone(1);
   const bool may = may_go_together(shard);
   if (may) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +24,7 @@
 #include "lockstep/train/step/anomaly_watch.h"
 #include "lockstep/train/step/autocast_scope.h"
 #include "lockstep/train/step/gradient_watch.h"
+#include "lockstep/train/step/module_proof.h"
 #include "lockstep/train/step/network_copy.h"
 #include "lockstep/train/step/recorded_shards.h"
 #include "lockstep/train/step/shard_result.h"
@@ -31,7 +33,7 @@
 namespace lockstep::train {
 
 /// Whether each layer accepts several shards in one batch, as far as is known without its inputs; false for a
-/// user's module.
+/// user's module, which is watched and tried (module_proof.h).
 bool layers_keep_apart(const nn::Instance& instance);
 
 /// The seed of a shard's random operators. It does not depend on the worker, so the shard repeats anywhere.
@@ -83,8 +85,11 @@ class ShardRunner {
   std::vector<ShardResult> train_together(const ShardsOfNode& node, int64_t target_count, int64_t step);
 
   /// Does as much of train() as shows whether each layer keeps shards of this size apart (most_together):
-  /// forward only.
+  /// forward only. A user's module is tried (module_proof.h).
   void probe(const data::Shard& shard);
+
+  /// Why the last module that was probed does not take several shards; empty: it does.
+  const std::string& apart_because() const { return apart_because_; }
 
   /// In the next train() or train_together(), which must not cut shards into pieces, batch norms normalise
   /// over these groups; otherwise over each shard.
@@ -137,6 +142,9 @@ class ShardRunner {
   AutocastScope autocast(WeightCasts casts) const;
   kernels::ShardsTogether begin_together(int64_t shards);
   bool may_go_together(const data::Shard& shard) const;
+  /// module_proof.cpp
+  std::string why_module_apart(const data::Shard& shard);
+  PassBits pass_bits(const data::Shard& samples, int64_t shards, bool watched);
   void begin_training(NetworkCopy& copy) const;
   ShardResult train_in_pieces(NetworkCopy& copy, const Work& work);
   /// Nothing, and nothing has happened, if the shards must be trained in the usual way.
@@ -153,12 +161,14 @@ class ShardRunner {
   ShardRunnerOptions options_;
   device::RandomScope random_;
   kernels::DirectKernels convolutions_;
-  const bool layers_keep_apart_;  // each layer keeps shards apart, as far as is known without its inputs
+  const bool
+      layers_keep_apart_;  // each layer does, as far as is known without its inputs; or module_together
   const int64_t random_layers_;
   const int64_t piece_;  // samples that go through the network at once in evaluation; 0: all
   RecordedShards recorded_;
   std::map<int64_t, bool> kept_apart_;              // whether all layers did, by the samples of a shard
   std::optional<kernels::NormGroups> norm_groups_;  // of the next train()
+  std::string apart_because_;
   double loss_scale_ = 1;
   TakeGradient take_early_;                  // of the next train()
   std::unique_ptr<GradientWatch> watch_;     // made at the first hand_over_early()

@@ -15,6 +15,7 @@ ShardRunnerOptions shard_runner_options(const Plan& plan) {
           .label_smoothing = plan.update.label_smoothing,
           .detect_anomaly = plan.record.detect_anomaly,
           .padded_left = plan.data.format.padding == data::PaddingSide::left,
+          .module_together = plan.network.module_together,
           .frozen = plan.network.frozen_layers == 0
                         ? FrozenLayers()
                         : FrozenLayers{static_cast<size_t>(plan.network.frozen_layers),

@@ -22,6 +22,7 @@ struct ShardRunnerOptions {
   double label_smoothing = 0;
   bool detect_anomaly = false;
   bool padded_left = false;         ///< sequences
+  bool module_together = false;     ///< of NetworkPlan
   FrozenLayers frozen = {};         ///< the `input` of a shard, if it has one, is their output (features())
   RecordingOptions recording = {};  ///< only if choose_recording() says so
 };

@@ -1,0 +1,31 @@
+// Shows that a user's module gives several shards the bits that each has alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lockstep/data/mini_batch_queue.h"
+
+namespace lockstep::train {
+
+/// What a forward and backward pass over some shards gives.
+struct PassBits {
+  at::Tensor logits;                  ///< [b,classes]
+  std::vector<at::Tensor> of_shards;  ///< loss, correct samples and batch norms' statistics of each
+  std::vector<at::Tensor> gradients;  ///< undefined: none
+  std::string apart;                  ///< why the module mixes samples, if it was watched and does
+};
+
+/// Runs `shards` equal shards as one batch. Where watched (nn::OperatorWatch) and the module mixes samples,
+/// it ends after forward.
+using RunPass = std::function<PassBits(const data::Shard& samples, int64_t shards, bool watched)>;
+
+/// Empty if all operators keep samples apart, and this shard and two made of it have equal bits together and
+/// one after the other. Otherwise the reason, as the end of a sentence.
+std::string why_apart(const data::Shard& shard, const RunPass& run);
+
+}  // namespace lockstep::train
