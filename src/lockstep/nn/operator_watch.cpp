@@ -21,15 +21,23 @@ std::string full_name(const at::RecordFunction& call) {
   return name->overload_name.empty() ? name->name : name->name + "." + name->overload_name;
 }
 
-// Of nodes whose gradients are not known to be those of each sample; empty: none.
-std::string unknown_gradient(const at::Tensor& output) {
+bool has_hook(torch::autograd::Node& node) {
+  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() || !node.pre_hooks().empty() ||
+         !node.post_hooks().empty();
+}
+
+// Why a node's gradients may not be those of each sample; empty: they are. A hook may do nothing now and
+// change a sum of gradients later.
+std::string why_gradients_mix(const at::Tensor& output) {
   using Node = torch::autograd::Node;
   std::vector<Node*> open{output.grad_fn().get()};
   std::unordered_set<Node*> seen(open.begin(), open.end());
   while (!open.empty()) {
     Node* node = open.back();
     open.pop_back();
-    if (!is_sample_gradient(node->name())) return node->name();
+    if (!is_sample_gradient(node->name()))
+      return "the gradient " + node->name() + " is not known to keep samples apart";
+    if (has_hook(*node)) return "the gradient " + node->name() + " has a hook";
     for (const auto& edge : node->next_edges()) {
       if (edge.function != nullptr && seen.insert(edge.function.get()).second)
         open.push_back(edge.function.get());
@@ -92,8 +100,7 @@ std::string OperatorWatch::why_samples_mix(const at::Tensor& output) {
   if (!kernel_.empty()) return kernel_;
   if (!is_batch(output)) return "its output does not come from the operators that were seen";
   if (output.grad_fn() == nullptr) return "it has nothing to learn";
-  const std::string unknown = unknown_gradient(output);
-  return unknown.empty() ? "" : "the gradient " + unknown + " is not known to keep samples apart";
+  return why_gradients_mix(output);
 }
 
 bool OperatorWatch::is_batch(const at::Tensor& tensor) const {

@@ -126,6 +126,23 @@ TEST(OperatorWatch, OthersAreNamed) {
   expect([](const at::Tensor& x) { return Same::apply(x); }, "not known to keep samples apart");
 }
 
+// It would see the sum of several shards instead of each shard's gradient.
+TEST(OperatorWatch, AHookIsRefusedAlsoIfItChangesNothingYet) {
+  const auto clamp = [](const at::Tensor& gradient) { return gradient.clamp(-1e6, 1e6); };
+  EXPECT_THAT(why_samples_mix(Between([clamp](const at::Tensor& x) {
+                x.register_hook(clamp);
+                return x;
+              })),
+              HasSubstr("has a hook"));
+  EXPECT_THAT(why_samples_mix(network("clamped",
+                                      [clamp](const NetworkInput& input) {
+                                        Watched made(input, [](const at::Tensor& x) { return x; });
+                                        made->hidden->weight.register_hook(clamp);
+                                        return made;
+                                      })),
+              HasSubstr("AccumulateGrad has a hook"));
+}
+
 TEST(OperatorWatch, ALayerMustUseKernelsThatAddGradientsInTheTree) {
   EXPECT_THAT(why_samples_mix(network("flat", [](const NetworkInput& input) { return Flat(input); })),
               HasSubstr("aten::batch_norm uses a kernel of LibTorch"));

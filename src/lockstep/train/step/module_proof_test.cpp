@@ -125,6 +125,16 @@ TEST(ModuleProof, SeveralShardsHaveTheBitsOfOneAfterTheOther) {
   }
 }
 
+TEST(ModuleProof, TakesImagesOfAnyNumberType) {
+  at::set_num_threads(1);
+  ProvenModule trained(unchanged);
+  data::Shard shard = shards_of(1, 4).front();
+  shard.images = shard.images.to(at::kFloat) / 255;
+  trained.runner.train(shard, 4, /*step=*/0);
+  EXPECT_EQ(trained.runner.apart_because(), "");
+  EXPECT_EQ(trained.runner.most_together(4), 16);
+}
+
 TEST(ModuleProof, AModuleGoesTogetherOnlyIfThePlanSaysSo) {
   at::set_num_threads(1);
   ProvenModule trained(unchanged, {});
@@ -144,6 +154,11 @@ TEST(ModuleProof, WhatMayMixSamplesIsKeptApart) {
   expect([](const at::Tensor& x) { return x * at::rand_like(x); }, "aten::rand_like");
   expect([](const at::Tensor& x) { return torch::nn::Dropout(0.5)(x); }, "aten::dropout");
   expect([](const at::Tensor& x) { return at::cumsum(x, 2); }, "aten::cumsum");
+  const auto add_hook = [](const at::Tensor& x) {
+    x.register_hook([](const at::Tensor& gradient) { return gradient.clamp(-1e6, 1e6); });
+    return x;
+  };
+  expect(add_hook, "has a hook");
 }
 
 // No operator tells of it, only the bits.
