@@ -21,9 +21,11 @@ constexpr int64_t kProofShards = 3;  // their tree has nodes of one and of two s
 
 // Other images with other means: with equal ones a mean over samples would go unnoticed.
 data::Shard with_two_more(const data::Shard& shard) {
+  const at::Tensor& images = shard.images;
+  const at::Tensor inverted = images.is_floating_point() ? images.neg() : at::bitwise_not(images);
   return {.index = shard.index,
           .first = shard.first,
-          .images = at::cat({shard.images, at::bitwise_not(shard.images), shard.images.flip({0, 3})}),
+          .images = at::cat({images, inverted, images.flip({0, 3})}),
           .target = at::cat({shard.target, shard.target.flip(0), shard.target}),
           .count = kProofShards * shard.count};
 }
