@@ -350,6 +350,7 @@ std::unique_ptr<ShardRunner> Training::make_runner() {
 
 ShardRunnerOptions Training::runner_options() {
   ShardRunnerOptions options = shard_runner_options(setup_.plan);
+  options.trials = &module_trials_;
   if (!setup_.plan.machine.cuda_graphs) return options;
   options.recording = {
       .make_graph = [gpu = setup_.plan.machine.gpu] { return device::gpu_library().make_step_graph(gpu); },

@@ -22,6 +22,7 @@
 #include "lockstep/train/loop/training_setup.h"
 #include "lockstep/train/loop/worker.h"
 #include "lockstep/train/step/batch_norm.h"
+#include "lockstep/train/step/module_proof.h"
 #include "lockstep/train/step/shard_queue.h"
 #include "lockstep/train/step/shared_weights.h"
 #include "lockstep/train/step/step_groups.h"
@@ -127,6 +128,7 @@ class Training {
   ShardQueue shard_queue_;
   StepGroups step_groups_;
   StepShards step_shards_;
+  ModuleTrials module_trials_;
   RankBalance rank_balance_;
   LossWatch loss_watch_;
   StepErrors errors_;

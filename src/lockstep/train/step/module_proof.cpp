@@ -3,11 +3,11 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "lockstep/comm/shard_tree.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/nn/operator_watch.h"
 #include "lockstep/train/step/shard_loss.h"
@@ -43,23 +43,28 @@ bool have_same_bits(const std::vector<at::Tensor>& left, const std::vector<at::T
   return same;
 }
 
-std::vector<at::Tensor> sums_of(const std::vector<at::Tensor>& left, const std::vector<at::Tensor>& right) {
-  std::vector<at::Tensor> sums;
-  for (size_t i = 0; i < left.size(); ++i)
-    sums.push_back(left[i].defined() && right[i].defined() ? at::add(left[i], right[i]) : at::Tensor());
-  return sums;
+// Those of `others` are dropped.
+void add(std::vector<at::Tensor>& sums, std::vector<at::Tensor> others) {
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const at::Tensor other = std::move(others[i]);
+    sums[i] = sums[i].defined() && other.defined() ? at::add(sums[i], other) : at::Tensor();
+  }
 }
 
+// The tree adds the first shard to the sum of the others. It is computed last, so that at most two shards'
+// gradients are kept.
 PassBits one_after_the_other(const data::Shard& all, const RunPass& run) {
-  std::vector<at::Tensor> logits, of_shards;
-  std::vector<std::vector<at::Tensor>> gradients;
-  for (int64_t i = 0; i < kProofShards; ++i) {
-    PassBits own = run(part_of_shard(all, part_of(all.count, kProofShards, i)), 1, /*watched=*/false);
-    logits.push_back(std::move(own.logits));
-    of_shards.push_back(std::move(own.of_shards.front()));
-    gradients.push_back(std::move(own.gradients));
-  }
-  return {at::cat(logits), of_shards, comm::fold(gradients, 0, kProofShards, &sums_of), ""};
+  const auto run_shard = [&](int64_t i) {
+    return run(part_of_shard(all, part_of(all.count, kProofShards, i)), 1, /*watched=*/false);
+  };
+  PassBits second = run_shard(1), third = run_shard(2);
+  add(second.gradients, std::move(third.gradients));
+  PassBits first = run_shard(0);
+  add(first.gradients, std::move(second.gradients));
+  return {at::cat({first.logits, second.logits, third.logits}),
+          {first.of_shards.front(), second.of_shards.front(), third.of_shards.front()},
+          std::move(first.gradients),
+          ""};
 }
 
 }  // namespace
@@ -76,18 +81,28 @@ std::string why_apart(const data::Shard& shard, const RunPass& run) {
   return "";
 }
 
+std::string ModuleTrials::why_apart(int64_t samples, const std::function<std::string()>& try_module) {
+  const std::lock_guard lock(mutex_);
+  auto known = reasons_.find(samples);
+  if (known == reasons_.end()) known = reasons_.emplace(samples, try_module()).first;
+  return known->second;
+}
+
 std::string ShardRunner::why_module_apart(const data::Shard& shard) {
   if (!options_.format.device.is_cpu()) return "it is on a GPU";
   if (shard.lengths.defined()) return "it takes sequences";
   if (!may_go_together(shard)) return "the options need each shard alone";
-  try {
-    return why_apart(shard, [this](const data::Shard& samples, int64_t shards, bool watched) {
-      return pass_bits(samples, shards, watched);
-    });
-  } catch (...) {
-    // Training reports what fails for one shard, too.
-    return "a trial failed: " + device::error_of(std::current_exception()).message();
-  }
+  const auto try_module = [&]() -> std::string {
+    try {
+      return why_apart(shard, [this](const data::Shard& samples, int64_t shards, bool watched) {
+        return pass_bits(samples, shards, watched);
+      });
+    } catch (...) {
+      // Training reports what fails for one shard, too.
+      return "a trial failed: " + device::error_of(std::current_exception()).message();
+    }
+  };
+  return options_.trials == nullptr ? try_module() : options_.trials->why_apart(shard.count, try_module);
 }
 
 // As train_pass does. Gradients are asked for and not accumulated, so nobody is told of them.

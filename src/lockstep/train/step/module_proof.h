@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -27,5 +29,18 @@ using RunPass = std::function<PassBits(const data::Shard& samples, int64_t shard
 /// Empty if all operators keep samples apart, and this shard and two made of it have equal bits together and
 /// one after the other. Otherwise the reason, as the end of a sentence.
 std::string why_apart(const data::Shard& shard, const RunPass& run);
+
+/// The trials of the workers of a process, whose modules are equal. One worker at a time makes a trial,
+/// because it takes much memory. Any thread.
+class ModuleTrials {
+ public:
+  /// What `try_module`, which must not throw, says of shards of this many samples. Only the first caller
+  /// makes the trial.
+  std::string why_apart(int64_t samples, const std::function<std::string()>& try_module);
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::string> reasons_;  // by the samples of a shard
+};
 
 }  // namespace lockstep::train

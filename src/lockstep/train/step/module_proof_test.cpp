@@ -1,6 +1,11 @@
 #include "lockstep/train/step/module_proof.h"
 
+#include <algorithm>
+#include <atomic>
 #include <functional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -195,6 +200,43 @@ TEST(ModuleProof, ComparesOutputsLossesAndGradients) {
     ++changed;
     EXPECT_THAT(why_apart(shard, run), HasSubstr(reason));
   }
+}
+
+// Beside those together and a running sum.
+TEST(ModuleProof, KeepsTheGradientsOfFewShards) {
+  int64_t alive = 0, most = 0, passes = 0;
+  float number = 1;
+  const auto run = [&](const data::Shard& samples, int64_t shards, bool) {
+    most = std::max(most, alive++);
+    ++passes;
+    const at::Tensor values = samples.images.to(at::kFloat).flatten(1);
+    return PassBits{.logits = values,
+                    .of_shards = values.sum(1).reshape({shards, -1}).unbind(),
+                    .gradients = {at::from_blob(&number, {1}, [&](void*) { --alive; })},
+                    .apart = ""};
+  };
+  EXPECT_THAT(why_apart(shards_of(1, 4).front(), run), HasSubstr("its gradients"));
+  EXPECT_EQ(passes, 5);
+  EXPECT_LE(most, 2) << "when another is computed";
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(ModuleProof, WorkersOfAProcessShareATrial) {
+  ModuleTrials trials;
+  std::atomic<int> made = 0;
+  std::vector<std::string> reasons(4);
+  std::vector<std::thread> threads;
+  for (std::string& reason : reasons)
+    threads.emplace_back([&] {
+      reason = trials.why_apart(4, [&] {
+        ++made;
+        return std::string("it is odd");
+      });
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(made, 1);
+  EXPECT_THAT(reasons, testing::Each("it is odd"));
+  EXPECT_EQ(trials.why_apart(8, [] { return std::string(); }), "") << "shards of another size";
 }
 
 }  // namespace

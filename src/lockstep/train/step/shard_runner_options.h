@@ -12,6 +12,8 @@
 
 namespace lockstep::train {
 
+class ModuleTrials;
+
 /// How a ShardRunner computes.
 struct ShardRunnerOptions {
   data::InputFormat format = {};
@@ -25,6 +27,7 @@ struct ShardRunnerOptions {
   bool module_together = false;     ///< of NetworkPlan
   FrozenLayers frozen = {};         ///< the `input` of a shard, if it has one, is their output (features())
   RecordingOptions recording = {};  ///< only if choose_recording() says so
+  ModuleTrials* trials = nullptr;   ///< that runners share; null: each runner makes its own
 };
 
 /// Samples that go through frozen layers at once where their output could be kept (cache/features.h), kept
