@@ -326,6 +326,8 @@ void Training::report_step(const Worker& worker, const Score& score, const LossS
   if (state_.skipped_steps > scale.skipped) reports_.skipped_step(scale.factor);
   kept_inputs_.report_cache_failure();
   if (tests_rates()) return reports_.tested_step();
+  for (const std::string& reason : module_trials_.new_reasons())
+    reports_.message("the shards of the module are computed alone: " + reason, "info");
   reports_.step(worker.times, score, step_shards_.computed_by());
 }
 
@@ -345,7 +347,9 @@ Worker Training::make_worker(Share thread) {
 std::unique_ptr<ShardRunner> Training::make_runner() {
   nn::Instance instance = another_instance(setup_, prototype_);
   weights_.alias(instance);
-  return std::make_unique<ShardRunner>(std::move(instance), weights_, norms_, runner_options());
+  ShardRunnerOptions options = runner_options();
+  options.module_together = false;  // the worker's own runner makes the trial
+  return std::make_unique<ShardRunner>(std::move(instance), weights_, norms_, std::move(options));
 }
 
 ShardRunnerOptions Training::runner_options() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -264,6 +265,33 @@ TEST_F(OwnModule, WithoutBatchNormComputesShardsTogetherToo) {
   const Result result = train(network, 1, "counted");
   EXPECT_GT(result.steps, 60);
   EXPECT_LT(*passes, result.steps * 3 / 2) << "each step has two shards";
+}
+
+TEST_F(OwnModule, SaysOnceThatShardsAreComputedAloneAgainstThePlan) {
+  const auto begun = std::make_shared<std::atomic<bool>>(false);
+  TrainingRequest request;
+  request.dataset = dark_and_light();
+  request.network = nn::network("changing", [begun](const nn::NetworkInput& input) {
+    return WatchedNet(input, [begun] {
+      if (*begun) static_cast<void>(at::ones({1}));
+    });
+  });
+  int messages = 0;
+  request.observer = [&](const record::Event& event) {
+    if (event.kind == record::Shards::kind) *begun = true;
+    if (event.kind == record::Message::kind && event.values.dump().find("aten::ones") != std::string::npos)
+      ++messages;
+    return record::Control::go;
+  };
+  Options options;
+  options.execution = Execution::cpu;
+  options.workers = 1;
+  options.mini_batch_size = 8;
+  options.max_epochs = 2;
+  options.output = (temporary_.path() / "changing").string();
+  const Result result = fit(request, options);
+  EXPECT_GT(result.steps, 2);
+  EXPECT_EQ(messages, 1);
 }
 
 TEST_F(OwnModule, ThePlanSaysWhetherShardsGoTogetherAndWhyNot) {

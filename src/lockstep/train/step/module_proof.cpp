@@ -88,6 +88,15 @@ std::string ModuleTrials::why_apart(int64_t samples, const std::function<std::st
   return known->second;
 }
 
+std::vector<std::string> ModuleTrials::new_reasons() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> reasons;
+  for (const auto& [samples, reason] : reasons_) {
+    if (!reason.empty() && given_.insert(reason).second) reasons.push_back(reason);
+  }
+  return reasons;
+}
+
 std::string ShardRunner::why_module_apart(const data::Shard& shard) {
   if (!options_.format.device.is_cpu()) return "it is on a GPU";
   if (shard.lengths.defined()) return "it takes sequences";

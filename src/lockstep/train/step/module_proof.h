@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,13 @@ class ModuleTrials {
   /// makes the trial.
   std::string why_apart(int64_t samples, const std::function<std::string()>& try_module);
 
+  /// The reasons that it has not given before.
+  std::vector<std::string> new_reasons();
+
  private:
   std::mutex mutex_;
   std::map<int64_t, std::string> reasons_;  // by the samples of a shard
+  std::set<std::string> given_;
 };
 
 }  // namespace lockstep::train

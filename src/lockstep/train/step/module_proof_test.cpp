@@ -237,6 +237,9 @@ TEST(ModuleProof, WorkersOfAProcessShareATrial) {
   EXPECT_EQ(made, 1);
   EXPECT_THAT(reasons, testing::Each("it is odd"));
   EXPECT_EQ(trials.why_apart(8, [] { return std::string(); }), "") << "shards of another size";
+  EXPECT_EQ(trials.why_apart(6, [] { return std::string("it is odd"); }), "it is odd");
+  EXPECT_THAT(trials.new_reasons(), testing::ElementsAre("it is odd"));
+  EXPECT_THAT(trials.new_reasons(), testing::IsEmpty());
 }
 
 }  // namespace
