@@ -22,8 +22,8 @@ std::string full_name(const at::RecordFunction& call) {
 }
 
 bool has_hook(torch::autograd::Node& node) {
-  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() || !node.pre_hooks().empty() ||
-         !node.post_hooks().empty();
+  return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||
+         !node.pre_hooks().empty() || !node.post_hooks().empty();
 }
 
 // Why a node's gradients may not be those of each sample; empty: they are. A hook may do nothing now and

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/share.h"
 #include "lockstep/train/planning/fitting_batch.h"
+#include "lockstep/train/planning/module_choice.h"
 
 namespace lockstep::train {
 namespace {
@@ -147,9 +148,13 @@ class MiniBatchChooser {
 
 }  // namespace
 
-MiniBatchChoice choose_mini_batch(const Prepared& prepared, const Options& options,
-                                  const ThisMachine& machine, ResidentChooser& resident) {
-  return MiniBatchChooser(prepared, options, machine, resident).choose();
+MiniBatchChoice choose_mini_batch(Prepared& prepared, const Options& options, const ThisMachine& machine,
+                                  ResidentChooser& resident) {
+  const auto choose = [&] { return MiniBatchChooser(prepared, options, machine, resident).choose(); };
+  MiniBatchChoice choice = choose();
+  return keeps_module_pass(prepared, divided_up(choice.size, used_shards(choice.shards, choice.size)))
+             ? choice
+             : choose();
 }
 
 MiniBatchChoice mini_batch_of(const Plan& earlier, const Options& options) {

@@ -23,13 +23,13 @@ struct MiniBatchChoice {
 /// Resolves --mini-batch-size, --shards, --batch-norm-group, --scale-with-workers and --sample-order. The
 /// size of a stream's mini-batches and the slots of sequences in pieces are already in the plan.
 ///   prepared  its network, prototype, and all of its plan but length, record and machine (of which
-///   read_ahead
-///             is read)
+///             read_ahead is read); a module is tried once more, with the size of its shards
+///             (keeps_module_pass)
 ///   resident  reserves memory on a GPU for resident images
 /// Throws invalid_option for options that cannot be combined, and out_of_memory if --mini-batch-size auto
 /// finds none that fits.
-MiniBatchChoice choose_mini_batch(const Prepared& prepared, const Options& options,
-                                  const ThisMachine& machine, ResidentChooser& resident);
+MiniBatchChoice choose_mini_batch(Prepared& prepared, const Options& options, const ThisMachine& machine,
+                                  ResidentChooser& resident);
 
 /// That of an earlier attempt of the run, whose learning rate already has the factor.
 MiniBatchChoice mini_batch_of(const Plan& earlier, const Options& options);

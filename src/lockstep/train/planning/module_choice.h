@@ -19,4 +19,8 @@ struct ModuleRequest {
 ///   prepared  its network, prototype, and of its plan network, data, step and exchange
 void choose_module_pass(Prepared& prepared, PlanReasons& reasons, const ModuleRequest& request);
 
+/// Tries a module whose shards go together again, with shards of this many samples. False if it is refused:
+/// the plan is then changed, and the mini-batch must be chosen again.
+bool keeps_module_pass(Prepared& prepared, int64_t samples);
+
 }  // namespace lockstep::train

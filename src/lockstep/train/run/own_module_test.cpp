@@ -75,6 +75,16 @@ struct PlacesNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(PlacesNet);
 
+// With eight samples it calls an operator that is not known.
+struct OfManyNetImpl : OwnNetImpl {
+  explicit OfManyNetImpl(const nn::NetworkInput& input) : OwnNetImpl(input, true) {}
+  at::Tensor forward(const at::Tensor& images) {
+    if (images.size(0) >= 8) static_cast<void>(at::ones({1}));
+    return OwnNetImpl::forward(images);
+  }
+};
+TORCH_MODULE(OfManyNet);
+
 nn::Network places_net(double dropped = 0) {
   return nn::network("places",
                      [dropped](const nn::NetworkInput& input) { return PlacesNet(input, dropped); });
@@ -319,6 +329,21 @@ TEST_F(OwnModule, ThePlanSaysWhetherShardsGoTogetherAndWhyNot) {
   EXPECT_FALSE(apart.network.module_together);
   EXPECT_EQ(apart.step.shards, 8);
   EXPECT_THAT(shards_line(apart), HasSubstr("alone, because of the module (aten::dropout is not known"));
+}
+
+TEST_F(OwnModule, IsTriedWithShardsOfTheRun) {
+  TrainingRequest request;
+  request.dataset = dark_and_light();
+  request.network = nn::network("of many", [](const nn::NetworkInput& input) { return OfManyNet(input); });
+  Options options;
+  options.execution = Execution::cpu;
+  options.validation_split = 0;
+  options.mini_batch_size = 40;
+  EXPECT_TRUE(prepare(request, options, /*dry=*/true).plan.network.module_together);
+  options.shards = 5;
+  const Plan apart = prepare(request, options, /*dry=*/true).plan;
+  EXPECT_FALSE(apart.network.module_together);
+  EXPECT_THAT(shards_line(apart), HasSubstr("alone, because of the module (aten::ones"));
 }
 
 TEST_F(OwnModule, ThatIsMadeOnceIsNotForSeveralWorkers) {
