@@ -127,7 +127,8 @@ PassBits ShardRunner::pass_bits(const data::Shard& samples, int64_t shards, bool
   at::Tensor wide;
   {
     const AutocastScope scope = autocast(WeightCasts::renew);
-    const at::Tensor input = data::to_input(samples.images, options_.format);
+    // A copy, because a module may write into its input, which may be the images themselves.
+    const at::Tensor input = data::to_input(samples.images, options_.format).clone();
     std::optional<nn::OperatorWatch> watch;
     if (watched) watch.emplace(*own_.instance.module, input);
     const at::Tensor logits = own_.logits(input, {});
