@@ -31,7 +31,8 @@ constexpr nn::NetworkInput kProofInput{.channels = 3, .height = 14, .width = 14,
 using Between = std::function<at::Tensor(const at::Tensor&)>;
 
 struct ProvenImpl : torch::nn::Module {
-  ProvenImpl(const nn::NetworkInput& input, Between done) : between(std::move(done)) {
+  ProvenImpl(const nn::NetworkInput& input, Between done, bool in_place)
+      : between(std::move(done)), doubles_images(in_place) {
     first = register_module("first",
                             torch::nn::Conv2d(torch::nn::Conv2dOptions(input.channels, 12, 3).padding(1)));
     norm = register_module("norm", torch::nn::BatchNorm2d(12));
@@ -42,10 +43,12 @@ struct ProvenImpl : torch::nn::Module {
     last = register_module("last", torch::nn::Linear(48, input.classes));
   }
   at::Tensor forward(const at::Tensor& images) {
+    if (doubles_images) images.add_(images);
     const at::Tensor x = pool(between(torch::relu(norm(first(images)))));
     return last(average(torch::relu(norm2(second(x)) + x)).flatten(1));
   }
   Between between;
+  bool doubles_images;  // in their own memory
   torch::nn::Conv2d first{nullptr}, second{nullptr};
   torch::nn::BatchNorm2d norm{nullptr}, norm2{nullptr};
   torch::nn::MaxPool2d pool{nullptr};
@@ -56,11 +59,13 @@ TORCH_MODULE(Proven);
 
 class ProvenModule {
  public:
-  explicit ProvenModule(const Between& between, ShardRunnerOptions options = {.module_together = true})
-      : instance_(seeded_instance(
-            nn::network("proven",
-                        [between](const nn::NetworkInput& input) { return Proven(input, between); }),
-            kProofInput, 1)),
+  explicit ProvenModule(const Between& between, ShardRunnerOptions options = {.module_together = true},
+                        bool doubles_images = false)
+      : instance_(seeded_instance(nn::network("proven",
+                                              [=](const nn::NetworkInput& input) {
+                                                return Proven(input, between, doubles_images);
+                                              }),
+                                  kProofInput, 1)),
         weights_(instance_, at::kFloat, at::kCPU),
         norms_(probe_batch_norms(instance_, kProofInput)),
         runner(instance_, weights_, norms_, options) {}
@@ -138,6 +143,17 @@ TEST(ModuleProof, TakesImagesOfAnyNumberType) {
   trained.runner.train(shard, 4, /*step=*/0);
   EXPECT_EQ(trained.runner.apart_because(), "");
   EXPECT_EQ(trained.runner.most_together(4), 16);
+}
+
+TEST(ModuleProof, LeavesImagesUnchangedThatAModuleWritesInto) {
+  at::set_num_threads(1);
+  ProvenModule trained(unchanged, {.module_together = true}, /*doubles_images=*/true);
+  data::Shard shard = shards_of(1, 4).front();
+  shard.images = shard.images.to(at::kFloat);
+  const at::Tensor before = shard.images.clone();
+  trained.runner.probe(shard);
+  EXPECT_EQ(trained.runner.apart_because(), "");
+  EXPECT_TRUE(at::equal(shard.images, before));
 }
 
 TEST(ModuleProof, AModuleGoesTogetherOnlyIfThePlanSaysSo) {
