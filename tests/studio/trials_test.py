@@ -113,7 +113,8 @@ class ManyTrials(browser.Studio, unittest.TestCase):
         lower = self.limit("Lower limit of mode")
         for _ in range(5):  # it does not cross the other one
             self.page.keyboard.press("ArrowUp")
-        self.assertEqual(lower.get_attribute("aria-valuenow"), upper.get_attribute("aria-valuenow"))
+        value = upper.get_attribute("aria-valuenow")
+        self.page.wait_for_selector(f"[aria-label='Lower limit of mode'][aria-valuenow='{value}']")
         self.page.keyboard.press("ArrowDown")
         self.page.wait_for_selector("[role=status]:text-is('83 of 250 lines')")
         self.assertTrue(all(trial % 3 == 1 for trial in self.shown()))
