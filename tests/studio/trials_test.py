@@ -114,7 +114,7 @@ class ManyTrials(browser.Studio, unittest.TestCase):
         for _ in range(5):  # it does not cross the other one
             self.page.keyboard.press("ArrowUp")
         value = upper.get_attribute("aria-valuenow")
-        self.page.wait_for_selector(f"[aria-label='Lower limit of mode'][aria-valuenow='{value}']")
+        self.page.wait_for_selector(f"[aria-label='Lower limit of mode'][aria-valuenow='{value}']", state="attached")
         self.page.keyboard.press("ArrowDown")
         self.page.wait_for_selector("[role=status]:text-is('83 of 250 lines')")
         self.assertTrue(all(trial % 3 == 1 for trial in self.shown()))
