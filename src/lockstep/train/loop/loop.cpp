@@ -326,8 +326,7 @@ void Training::report_step(const Worker& worker, const Score& score, const LossS
   if (state_.skipped_steps > scale.skipped) reports_.skipped_step(scale.factor);
   kept_inputs_.report_cache_failure();
   if (tests_rates()) return reports_.tested_step();
-  for (const std::string& reason : module_trials_.new_reasons())
-    reports_.message("the shards of the module are computed alone: " + reason, "info");
+  for (const std::string& reason : module_trials_.new_reasons()) reports_.message(reason, "info");
   reports_.step(worker.times, score, step_shards_.computed_by());
 }
 

@@ -8,6 +8,7 @@
 #include <ATen/Functions.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/device/failure.h"
 #include "lockstep/nn/operator_watch.h"
 #include "lockstep/train/step/shard_loss.h"
@@ -92,7 +93,9 @@ std::vector<std::string> ModuleTrials::new_reasons() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> reasons;
   for (const auto& [samples, reason] : reasons_) {
-    if (!reason.empty() && given_.insert(reason).second) reasons.push_back(reason);
+    if (!reason.empty() && given_.insert(reason).second)
+      reasons.push_back("the module's shards of " + counted(samples, "sample") +
+                        " are computed alone: " + reason);
   }
   return reasons;
 }

@@ -39,7 +39,7 @@ class ModuleTrials {
   /// makes the trial.
   std::string why_apart(int64_t samples, const std::function<std::string()>& try_module);
 
-  /// The reasons that it has not given before.
+  /// Of the reasons that it has not given before, a sentence with the first size each.
   std::vector<std::string> new_reasons();
 
  private:

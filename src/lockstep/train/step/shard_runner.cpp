@@ -296,7 +296,7 @@ bool ShardRunner::may_go_together(const data::Shard& shard) const {
 void ShardRunner::probe(const data::Shard& shard) {
   if (recorded_.is_on() || kept_apart_.contains(shard.count)) return;
   if (options_.module_together) {
-    const bool several = 2 * shard.count <= kSamplesTogether;
+    const bool several = shard.count > 1 && 2 * shard.count <= kSamplesTogether;
     if (several) apart_because_ = why_module_apart(shard);
     kept_apart_.emplace(shard.count, several && apart_because_.empty());
     return;
