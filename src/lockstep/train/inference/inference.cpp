@@ -24,6 +24,7 @@
 #include "lockstep/train/options/plan.h"
 #include "lockstep/train/loop/ranks.h"
 #include "lockstep/train/planning/resolve.h"
+#include "lockstep/train/planning/this_machine.h"
 #include "lockstep/train/step/shared_weights.h"
 #include "lockstep/train/step/shard_runner.h"
 
@@ -134,11 +135,11 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
   nn::load_state(*prototype.module, weights_of(model),
                  model.weights.empty() ? model.network.name() : model.weights.string());
   const Plan plan = plan_of_shards(prototype, options);
-  const device::Inventory inventory = machine_here(options);
-  const std::string device_kind = resolve_placement(options, /*shards=*/1, inventory, together.ranks).device;
+  const ThisMachine machine{.inventory = machine_here(options), .ranks = together.ranks};
+  const std::string device_kind = machine.place_any_shards(options).device;
   const int64_t shards =
       options.shards > 0 ? options.shards : default_shards(plan, device_kind, options.mini_batch_size);
-  const Placement placement = resolve_placement(options, shards, inventory, together.ranks);
+  const Placement placement = resolve_placement(options, shards, machine.inventory, machine.ranks);
   const SharedWeights weights(prototype, type, open_device(placement.device, placement.gpu));
   if (placement.devices.size() <= 1) model.state.clear();  // each GPU loads them
   device::give_freed_memory_back();                        // what these and the prototype's own weights held

@@ -43,9 +43,8 @@ std::string price_of_shards_alone(const Plan& plan, int64_t shards) {
   if (shards < 2 || plan.machine.side_by_side) return "";
   const std::string because = because_alone(plan, shards);
   if (because.empty()) return "";
-  return "; each shard alone, " + because + ": " + std::to_string(shards - 1) +
-         (shards == 2 ? " addition of " : " additions of ") + as_bytes(gradient_bytes(plan)) +
-         " of gradients a step";
+  return "; each shard alone, " + because + ": " + counted(shards - 1, "addition") + " of " +
+         as_bytes(gradient_bytes(plan)) + " of gradients a step";
 }
 
 std::string shards_reason(const Plan& plan, bool given) {
@@ -80,8 +79,7 @@ PlanLine exchange_line(const Plan& plan, int64_t ranks) {
     most = std::max(most, nodes);
   }
   return {"exchange",
-          (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
-              (most == 1 ? " node" : " nodes") + " a rank",
+          (least == most ? "" : std::to_string(least) + " to ") + counted(most, "node") + " a rank",
           "of the tree over shards; a rank sends " + std::string(least == most ? "" : "at most ") +
               as_bytes((most + 1) * (ranks - 1) * gradient_bytes(plan) / ranks) + " a step"};
 }

@@ -19,9 +19,13 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/train/step/shard_runner.h"
+#include "lockstep/train/step/test_shards.h"
 
 namespace lockstep::train {
 namespace {
+
+const std::vector<int64_t> kProofImage{3, 14, 14};
+constexpr int64_t kProofClasses = 5;
 
 using testing::HasSubstr;
 
@@ -85,19 +89,6 @@ class ProvenModule {
   ShardRunner runner;
 };
 
-std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
-  const at::Tensor images = at::randint(256, {count * samples, 3, 14, 14}, at::kByte),
-                   target = at::randint(5, {count * samples}, at::kLong);
-  std::vector<data::Shard> shards;
-  for (int64_t i = 0; i < count; ++i)
-    shards.push_back({.index = i,
-                      .first = i * samples,
-                      .images = images.narrow(0, i * samples, samples),
-                      .target = target.narrow(0, i * samples, samples),
-                      .count = samples});
-  return shards;
-}
-
 at::Tensor unchanged(const at::Tensor& x) { return x; }
 
 TEST(ModuleProof, SeveralShardsHaveTheBitsOfOneAfterTheOther) {
@@ -105,7 +96,7 @@ TEST(ModuleProof, SeveralShardsHaveTheBitsOfOneAfterTheOther) {
   for (const Precision precision : {Precision::single, Precision::bf16_mixed}) {
     SCOPED_TRACE(precision == Precision::single ? "float32" : "bf16-mixed");
     ProvenModule trained(unchanged, {.precision = precision, .module_together = true});
-    const std::vector<data::Shard> shards = shards_of(4, 4);
+    const std::vector<data::Shard> shards = test::shards_of(4, 4, kProofImage, kProofClasses);
     EXPECT_EQ(trained.runner.most_together(4), 1) << "before it was tried";
     std::vector<ShardResult> alone;
     std::vector<std::vector<at::Tensor>> gradients;
@@ -138,7 +129,7 @@ TEST(ModuleProof, SeveralShardsHaveTheBitsOfOneAfterTheOther) {
 TEST(ModuleProof, TakesImagesOfAnyNumberType) {
   at::set_num_threads(1);
   ProvenModule trained(unchanged);
-  data::Shard shard = shards_of(1, 4).front();
+  data::Shard shard = test::shards_of(1, 4, kProofImage, kProofClasses).front();
   shard.images = shard.images.to(at::kFloat) / 255;
   trained.runner.train(shard, 4, /*step=*/0);
   EXPECT_EQ(trained.runner.apart_because(), "");
@@ -148,7 +139,7 @@ TEST(ModuleProof, TakesImagesOfAnyNumberType) {
 TEST(ModuleProof, LeavesImagesUnchangedThatAModuleWritesInto) {
   at::set_num_threads(1);
   ProvenModule trained(unchanged, {.module_together = true}, /*doubles_images=*/true);
-  data::Shard shard = shards_of(1, 4).front();
+  data::Shard shard = test::shards_of(1, 4, kProofImage, kProofClasses).front();
   shard.images = shard.images.to(at::kFloat);
   const at::Tensor before = shard.images.clone();
   trained.runner.probe(shard);
@@ -158,7 +149,7 @@ TEST(ModuleProof, LeavesImagesUnchangedThatAModuleWritesInto) {
 TEST(ModuleProof, AModuleGoesTogetherOnlyIfThePlanSaysSo) {
   at::set_num_threads(1);
   ProvenModule trained(unchanged, {});
-  trained.runner.train(shards_of(1, 4).front(), 4, /*step=*/0);
+  trained.runner.train(test::shards_of(1, 4, kProofImage, kProofClasses).front(), 4, /*step=*/0);
   EXPECT_EQ(trained.runner.most_together(4), 1);
 }
 
@@ -166,7 +157,7 @@ TEST(ModuleProof, WhatMayMixSamplesIsKeptApart) {
   at::set_num_threads(1);
   const auto expect = [](const Between& between, const char* reason) {
     ProvenModule trained(between);
-    trained.runner.train(shards_of(1, 4).front(), 4, /*step=*/0);
+    trained.runner.train(test::shards_of(1, 4, kProofImage, kProofClasses).front(), 4, /*step=*/0);
     EXPECT_THAT(trained.runner.apart_because(), HasSubstr(reason));
     EXPECT_EQ(trained.runner.most_together(4), 1);
   };
@@ -186,13 +177,13 @@ TEST(ModuleProof, WhatReadsMemoryItselfIsFoundByItsBits) {
     for (int64_t i = 0; i < x.numel(); ++i) values[i] *= scale;
     return x;
   });
-  trained.runner.train(shards_of(1, 4).front(), 4, /*step=*/0);
+  trained.runner.train(test::shards_of(1, 4, kProofImage, kProofClasses).front(), 4, /*step=*/0);
   EXPECT_THAT(trained.runner.apart_because(), HasSubstr("other bits in larger batches"));
   EXPECT_EQ(trained.runner.most_together(4), 1);
 }
 
 TEST(ModuleProof, ComparesOutputsLossesAndGradients) {
-  const data::Shard shard = shards_of(1, 4).front();
+  const data::Shard shard = test::shards_of(1, 4, kProofImage, kProofClasses).front();
   int changed = 0;
   const auto run = [&](const data::Shard& samples, int64_t shards, bool) {
     const at::Tensor values = samples.images.to(at::kFloat).flatten(1);
@@ -225,7 +216,8 @@ TEST(ModuleProof, KeepsTheGradientsOfFewShards) {
                     .gradients = {at::from_blob(&number, {1}, [&](void*) { --alive; })},
                     .apart = ""};
   };
-  EXPECT_THAT(why_apart(shards_of(1, 4).front(), run), HasSubstr("its gradients"));
+  EXPECT_THAT(why_apart(test::shards_of(1, 4, kProofImage, kProofClasses).front(), run),
+              HasSubstr("its gradients"));
   EXPECT_EQ(passes, 5);
   EXPECT_LE(most, 2) << "when another is computed";
   EXPECT_EQ(alive, 0);

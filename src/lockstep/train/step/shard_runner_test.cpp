@@ -13,9 +13,13 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/module.h"
 #include "lockstep/nn/state.h"
+#include "lockstep/train/step/test_shards.h"
 
 namespace lockstep::train {
 namespace {
+
+const std::vector<int64_t> kDigitImage{1, 28, 28};
+constexpr int64_t kDigitClasses = 10;
 
 constexpr nn::NetworkInput kRunnerInput{1, 28, 28, 10};
 
@@ -42,25 +46,12 @@ struct TrainedNetworkCopy {
   ShardRunner runner;
 };
 
-std::vector<data::Shard> shards_of(int64_t count, int64_t samples) {
-  const at::Tensor images = at::randint(256, {count * samples, 1, 28, 28}, at::kByte),
-                   target = at::randint(10, {count * samples}, at::kLong);
-  std::vector<data::Shard> shards;
-  for (int64_t i = 0; i < count; ++i)
-    shards.push_back({.index = i,
-                      .first = i * samples,
-                      .images = images.narrow(0, i * samples, samples),
-                      .target = target.narrow(0, i * samples, samples),
-                      .count = samples});
-  return shards;
-}
-
 TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
   at::set_num_threads(1);
   // The last two have dropout; some of their convolutions are the engine's.
   for (const char* name : {"lenet", "digits_cnn", "squeezenet", "mobilenet_v2"}) {
     TrainedNetworkCopy trained(name);
-    const std::vector<data::Shard> shards = shards_of(4, 8);
+    const std::vector<data::Shard> shards = test::shards_of(4, 8, kDigitImage, kDigitClasses);
     EXPECT_EQ(trained.runner.most_together(8), 1) << "before one was trained";
     std::vector<ShardResult> alone;
     std::vector<std::vector<at::Tensor>> gradients;
@@ -100,7 +91,7 @@ TEST(ShardRunner, ALargeShardIsEvaluatedInPieces) {
     {"type":"global_average_pool"}, {"type":"flatten"}, {"type":"linear","features":"classes"}])"),
                                               "wide_images"));
   trained.runner.begin_evaluation();
-  const data::Shard shard = shards_of(1, 150).front();
+  const data::Shard shard = test::shards_of(1, 150, kDigitImage, kDigitClasses).front();
   at::Tensor whole;
   const ShardResult result = trained.runner.evaluate(shard, &whole);
   EXPECT_EQ(result.count, 150);
@@ -143,7 +134,7 @@ TEST(ShardRunner, ShardsEvaluatedTogetherHaveTheirOwnScores) {
       TrainedNetworkCopy trained(networks[n], {.precision = precision});
       trained.runner.begin_evaluation();
       for (const int64_t samples : {2, 5}) {
-        const std::vector<data::Shard> shards = shards_of(7, samples);
+        const std::vector<data::Shard> shards = test::shards_of(7, samples, kDigitImage, kDigitClasses);
         ASSERT_GE(trained.runner.most_evaluated(), 7 * samples) << "network " << n;
         std::vector<at::Tensor> own(shards.size());
         for (size_t i = 0; i < shards.size(); ++i) {
@@ -166,7 +157,8 @@ TEST(ShardRunner, ShardsEvaluatedTogetherHaveTheirOwnScores) {
 TEST(ShardRunner, OneShardAtATimeWhereTheEngineComputesOrShardsAreLarge) {
   at::set_num_threads(1);
   const auto most_together = [](TrainedNetworkCopy trained, int64_t samples) {
-    trained.runner.train(shards_of(1, samples).front(), samples, /*step=*/0);
+    trained.runner.train(test::shards_of(1, samples, kDigitImage, kDigitClasses).front(), samples,
+                         /*step=*/0);
     return trained.runner.most_together(samples);
   };
   EXPECT_EQ(most_together(TrainedNetworkCopy("lenet", {.kernels = Kernels::engine}), 8), 1);
@@ -194,7 +186,7 @@ TORCH_MODULE(Twice);
 
 TEST(ShardRunner, AWeightThatAModuleUsesTwiceHasTheSameGradientBesideAnotherTraining) {
   at::set_num_threads(1);
-  const std::vector<data::Shard> shards = shards_of(1, 64);
+  const std::vector<data::Shard> shards = test::shards_of(1, 64, kDigitImage, kDigitClasses);
   const auto gradient = [&](const std::function<void(TwiceImpl&)>& change) {
     TrainedNetworkCopy trained(
         nn::network("twice", [](const nn::NetworkInput& input) { return Twice(input); }),
@@ -215,7 +207,7 @@ TEST(ShardRunner, IsGoneWithItsWeights) {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight(at::Tensor().getIntrusivePtr());
     {
       TrainedNetworkCopy trained(name, {.precision = Precision::bf16_mixed, .kernels = Kernels::engine});
-      trained.runner.train(shards_of(1, 8)[0], 8, /*step=*/0);
+      trained.runner.train(test::shards_of(1, 8, kDigitImage, kDigitClasses)[0], 8, /*step=*/0);
       weight = decltype(weight)(trained.instance.module->parameters().front().getIntrusivePtr());
     }
     EXPECT_TRUE(weight.expired()) << name;
@@ -229,7 +221,7 @@ std::string anomaly_of(const std::function<void(nn::Instance&)>& spoil) {
     const torch::NoGradGuard no_grad;
     spoil(trained.instance);
   }
-  data::Shard shard = shards_of(3, 4)[2];
+  data::Shard shard = test::shards_of(3, 4, kDigitImage, kDigitClasses)[2];
   shard.target.fill_(1);
   try {
     trained.runner.train(shard, /*target_count=*/1, /*step=*/6);
