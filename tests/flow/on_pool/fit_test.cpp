@@ -20,7 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::MatchesRegex;
 
 TEST_F(FitOnPool, ParallelTakesAllWorkersOfTheOpenPool) {
   train_alone("alone");
@@ -181,8 +180,7 @@ TEST_F(FitOnPool, ALossThatIsNoNumberNamesItsShardAndRank) {
   options.shards = 4;
   const Error error =
       error_from([&] { train::fit(*session, nn::network<make_broken_net>("broken"), corners(64), options); });
-  // The second worker's, unless the first was done before and took it over.
-  EXPECT_THAT(error.message(), MatchesRegex("the loss became NaN in step 1, in shard 2 of rank [01]"));
+  EXPECT_EQ(error.message(), "the loss became NaN in step 1, in shard 2");
   EXPECT_THAT(error.hint(),
               AllOf(HasSubstr("the learning rate is not the cause"), HasSubstr("your own network")));
 }

@@ -304,7 +304,7 @@ StepOutcome Training::update(Worker& worker, const data::Batch& batch, const Los
 Score Training::fold_results(int64_t shard_count) {
   const auto results = step_shards_.reduce(shard_count, state_.pieces, norms_);
   const ShardResult sum = step_shards_.sum();
-  if (!starts_again_after(score_of(sum).loss)) errors_.check_losses(results, step_shards_.computed_by());
+  if (!starts_again_after(score_of(sum).loss)) errors_.check_losses(results);
   update_->take_results({results, sum}, state_.step + 1);
   return score_of(sum);
 }

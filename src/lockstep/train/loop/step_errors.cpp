@@ -26,13 +26,10 @@ std::string pieces_text(int64_t pieces, size_t shards) {
 
 }  // namespace
 
-void StepErrors::check_losses(std::span<const ShardResult> results,
-                              const std::vector<int64_t>& computed_by) const {
+void StepErrors::check_losses(std::span<const ShardResult> results) const {
   for (size_t i = 0; i < results.size(); ++i) {
     if (std::isfinite(results[i].loss)) continue;
-    const std::string part = std::string(names_.part) + " " + std::to_string(i);
-    throw bad_loss(results[i].loss, state_.step + 1,
-                   names_.with_worker ? part + " of rank " + std::to_string(computed_by[i]) : part,
+    throw bad_loss(results[i].loss, state_.step + 1, std::string(names_.part) + " " + std::to_string(i),
                    bad_loss_hint(state_.step, plan_.network.weights));
   }
 }

@@ -24,8 +24,8 @@ class StepErrors {
       : plan_(plan), state_(state), names_(names) {}
 
   /// Throws corrupt_data for the first shard whose loss is not finite: the weights that would follow are
-  /// lost, and only now it is known which shard did it. computed_by: the worker of each shard.
-  void check_losses(std::span<const ShardResult> results, const std::vector<int64_t>& computed_by) const;
+  /// lost, and only now it is known which shard did it.
+  void check_losses(std::span<const ShardResult> results) const;
 
   /// Whether shards of this size can be computed in smaller pieces, and the plan allows it.
   bool may_split(int64_t samples) const;

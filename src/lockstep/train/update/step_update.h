@@ -57,7 +57,6 @@ struct StepOutcome {
 /// How messages call the parts of a step, and what else depends on it.
 struct PartNames {
   const char* part;          ///< "shard" or "replica"
-  bool with_worker = false;  ///< a message about one of them names the worker that computed it
   bool may_be_more = false;  ///< a larger --shards computes smaller parts of the same mini-batch
 };
 

@@ -41,9 +41,7 @@ TreeUpdate::TreeUpdate(UpdateParts parts)
       exchange_(parts_.group, parts_.comm, parts_.weights, parts_.optimizer, exchange_options(parts_)),
       hidden_states_(make_hidden_states(parts_.plan, parts_.prototype, parts_.weights.flat())) {}
 
-PartNames TreeUpdate::part_names() const {
-  return {.part = "shard", .with_worker = true, .may_be_more = true};
-}
+PartNames TreeUpdate::part_names() const { return {.part = "shard", .may_be_more = true}; }
 
 Takeover TreeUpdate::takeover() const { return exchange_.overlaps() ? Takeover::never : Takeover::allowed; }
 
