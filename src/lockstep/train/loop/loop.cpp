@@ -39,6 +39,12 @@ nn::Instance another_instance(const TrainingSetup& setup, const nn::Instance& pr
   return instance;
 }
 
+int64_t samples_of(const ShardUnit& unit) {
+  int64_t samples = 0;
+  for (const data::Shard& shard : unit.shards) samples += shard.count;
+  return samples;
+}
+
 }  // namespace
 
 Training::Training(TrainingSetup setup, nn::Instance prototype)
@@ -222,11 +228,22 @@ void Training::compute_shards(Worker& worker, const data::Batch& batch) {
   }
   if (step_groups_.any() && !batch.shards.empty()) worker.runner.probe(batch.shards.front());
   while (true) {
-    const int64_t most =
-        batch.shards.empty() ? 1 : update_->most_together(worker.runner, batch.shards.front().count);
+    const int64_t most = batch.shards.empty() ? 1 : most_together(worker, batch.shards.front().count);
     ShardUnit unit{shard_queue_.take(worker.thread.rank, most, {batch.shard_count, work.groups})};
-    if (unit.shards.empty() || !compute_or_give_up(worker, unit, work)) break;
+    if (unit.shards.empty()) break;
+    const auto start = Clock::now();
+    const double waited = worker.times.waited;
+    if (!compute_or_give_up(worker, unit, work)) break;
+    worker.pass_size.note(samples_of(unit), seconds_since(start) - (worker.times.waited - waited));
   }
+  worker.pass_size.end_step();
+}
+
+// How many shards of this size a pass takes.
+int64_t Training::most_together(Worker& worker, int64_t samples) const {
+  const int64_t most = update_->most_together(worker.runner, samples);
+  if (worker.runner.records()) return most;
+  return std::min(most, std::max<int64_t>(1, worker.pass_size.samples() / samples));
 }
 
 // False if the step is given up. The other workers then do not wait for this one's part of a group.

@@ -80,6 +80,7 @@ class Training {
   bool train_step(Worker& worker);
   std::optional<data::Batch> next_batch(Worker& worker);
   void compute_shards(Worker& worker, const data::Batch& batch);
+  int64_t most_together(Worker& worker, int64_t samples) const;
   bool compute_or_give_up(Worker& worker, ShardUnit& unit, const StepWork& work);
   void compute(Worker& worker, ShardUnit& unit, const StepWork& work);
   bool computes_again(Worker& worker);

@@ -1,8 +1,10 @@
 #include "lockstep/train/loop/worker.h"
 
+#include <string>
 #include <utility>
 
 #include "lockstep/train/options/placement.h"
+#include "lockstep/train/step/shard_runner_options.h"
 
 namespace lockstep::train {
 namespace {
@@ -31,6 +33,11 @@ data::QueueOptions queue_options(const TrainingSetup& setup, int64_t step, Batch
           .images_wanted = images == BatchImages::wanted};
 }
 
+// On a GPU a pass is only queued, which takes no longer for more samples.
+PassSize pass_size_on(const std::string& device) {
+  return {kSamplesTogether, device == "cpu" ? kLeastTogether : kSamplesTogether};
+}
+
 }  // namespace
 
 Worker::Worker(const TrainingSetup& training_setup, const RunState& start, Share own_thread, Parts parts)
@@ -39,6 +46,7 @@ Worker::Worker(const TrainingSetup& training_setup, const RunState& start, Share
       all(among_all(setup.comm.share(), thread)),
       runner(std::move(parts.instance), parts.weights, parts.norms, std::move(parts.options)),
       pass_threads(std::move(parts.make_runner)),
+      pass_size(pass_size_on(setup.plan.machine.device)),
       step(start.step) {
   runner.set_pieces(start.pieces);
   if (!setup.plan.data.streamed)

@@ -9,6 +9,7 @@
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/train/loop/run_reports.h"
 #include "lockstep/train/loop/training_setup.h"
+#include "lockstep/train/step/pass_size.h"
 #include "lockstep/train/step/pass_threads.h"
 #include "lockstep/train/step/shard_runner.h"
 
@@ -41,6 +42,7 @@ struct Worker {
   Share all;     ///< of the workers of all ranks
   ShardRunner runner;
   PassThreads pass_threads;
+  PassSize pass_size;
   std::unique_ptr<data::MiniBatchQueue> queue = {};  ///< null if mini-batches are streamed
   int64_t step;                                      ///< steps done, equal on all workers
   StepTimes times = {};                              ///< of this step

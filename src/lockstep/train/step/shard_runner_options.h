@@ -34,12 +34,12 @@ struct ShardRunnerOptions {
 /// or not.
 inline constexpr int64_t kFeaturesGroup = 16;
 
-/// The most samples of several shards that are computed at once. Two workers on a Xeon compute 1.6 times as
-/// many images/s with 32 samples at once as with 8 (lenet, 8 samples in a shard), 1.1 times as many with 64
-/// as with 32 (bench/mnist-99.json, 32 in a shard), and 1.03 times as many with 32, 1.09 times with 64, as
-/// with 16 (digits_cnn, 16 in a shard). More samples would fill the memory and leave no shards that another
-/// worker could take over.
+/// The most samples of several shards that are computed at once. More would fill the memory and leave no
+/// shards that another worker could take over.
 inline constexpr int64_t kSamplesTogether = 64;
+/// On a CPU a worker measures whether fewer are faster, down to so many (pass_size.h). On an EPYC digits_cnn
+/// is 1.1 times as fast with 16 as with 64, resnet18 at 28x28 half as fast.
+inline constexpr int64_t kLeastTogether = 16;
 
 /// The options by which the shards of a planned run are computed.
 ShardRunnerOptions shard_runner_options(const Plan& plan);
