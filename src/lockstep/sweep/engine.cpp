@@ -114,13 +114,11 @@ class Engine {
   void tell_known() {
     while (const auto next = next_known()) {
       if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
-      search_.tell(*next, outcome_of(history_.known.at(*next)));
+      const std::vector<int64_t> over = search_.tell(*next, outcome_of(history_.known.at(*next)));
       history_.tell(*next);
       if (const auto line = history_.line_after_early(*next)) write(*line);
-      look_at_told(search_.trials()[static_cast<size_t>(next->trial)]);
+      for (const int64_t trial : over) look_at_end(search_.trials()[static_cast<size_t>(trial)]);
     }
-    if (search_.next()) return;
-    for (const Trial& trial : search_.trials()) look_at_told(trial);  // its end may have ended more of them
   }
 
   // A trial that was started again may have another result, so that later ones are others, too: they begin
@@ -156,7 +154,7 @@ class Engine {
     return search_.space().words_of(search_.trials()[static_cast<size_t>(trial)].point);
   }
 
-  void look_at_told(const Trial& trial) {
+  void look_at_end(const Trial& trial) {
     kept_weights_.take(trial);
     if (trial.state != TrialState::early || history_.ended_early(trial)) return;
     write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
