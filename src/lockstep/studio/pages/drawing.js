@@ -190,7 +190,7 @@ export class Sheet {
   nodes({ boxes }) {
     const { graph, check, groupOf } = this.designer;
     const sizes = graph.drawing.input;
-    return [this.node({ key: "input", names: ["input"], last: "input", title: sizes.time_steps > 0 ? "Sequences" : "Images", detail: `${sizes.classes} classes`, place: input, extra: "of-input" }),
+    return [this.node({ key: "input", names: ["input"], last: "input", title: sizes.time_steps > 0 ? "Sequences" : "Images", detail: counted(sizes.classes, "class"), place: input, extra: "of-input" }),
       ...boxes.map((one) => {
         const { layer } = one;
         if (!layer) return this.groupNode(one);
