@@ -1,4 +1,5 @@
 // The sheet of the designer: boxes, connections with their shapes, and what the pointer and the keys do to them.
+import { counted } from "./format.js";
 import { framesOf, lastOf, picture } from "./groups.js";
 import { box, routeOf } from "./layout.js";
 import { originOf } from "./transfer.js";

@@ -2,7 +2,7 @@
 import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
-import { count, duration, figure, percent, resultText } from "./format.js";
+import { count, counted, duration, figure, percent, resultText } from "./format.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -67,7 +67,7 @@ export class SweepPage extends Polled {
     const isPlanned = about.count > rows.length;
     return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? resultText(best.result) : "", note: best ? `trial ${best.trial}` : null }),
       m(Tile, { label: "Trials", value: isPlanned ? `${count(rows.length)} of ${count(about.count)}` : count(rows.length), note: text }),
-      m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: `${count(rows.reduce((sum, row) => sum + row.steps, 0))} steps` }),
+      m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: counted(rows.reduce((sum, row) => sum + row.steps, 0), "step") }),
       m(Tile, { label: "Search", value: options.search, note: `seed ${options.seed}${options["stop-rule"] === "none" ? "" : `, stop rule ${options["stop-rule"]}`}` }));
   }
 
