@@ -307,10 +307,11 @@ class Engine {
     const Segment segment = search_.segment_of(trial);
     const auto known = history_.known.find(segment);  // not told yet
     if (known != history_.known.end() && is_over(outcome_of(known->second).state)) return true;
-    if (!spec_.trains() || !record::holds_run(paths_.trial(trial)) || !claim(segment)) return false;
+    const bool has_begun =
+        spec_.trains() ? record::holds_run(paths_.trial(trial)) : history_.begun.contains(trial);
+    if (!has_begun || !claim(segment)) return false;
     const bool is_settled = has_parameters_of_search(trial);
-    if (is_settled) ask_run_to_end(paths_, trial);
-    const auto result = is_settled ? result_of_asked_end(paths_, spec_, segment) : std::nullopt;
+    const auto result = is_settled ? end_between_attempts(paths_, spec_, segment) : std::nullopt;
     result ? add_outcome(segment, *result) : release(segment);  // without one, when its turn comes
     return is_settled;
   }

@@ -116,7 +116,8 @@ export class SweepPage extends Polled {
   actions(row) {
     const { trial } = row;
     const isHidden = this.choice.hidden.has(trial);
-    const act = row.state === "running"
+    const isPaused = row.state === "waiting" && row.result !== null && this.about.going_on;
+    const act = row.state === "running" || isPaused
       ? m("button.quiet", { type: "button", "aria-label": `Stop trial ${trial}`, onclick: this.question(this.of("stop", { trial }), { title: `Stop trial ${trial}?`, button: "Stop the trial", danger: true, text: "It ends with the result that it has." }) }, "Stop")
       : row.state === "waiting" ? null
         : m("button.quiet", { type: "button", "aria-label": `Restart trial ${trial}`, onclick: this.question(this.of("restart", { trial }), { title: `Restart trial ${trial}?`, button: "Restart", danger: true,
