@@ -13,6 +13,14 @@ const rowsOfPage = 100;
 const mostCurves = 5; // of the best trials, when none are picked
 const mostPicked = 20;
 
+// A page that has had an answer before gets only the rows and other parts that are new.
+function withNews(about, news) {
+  if (!news.since) return news;
+  const rows = new Map(about.rows.map((row) => [row.trial, row]));
+  for (const row of news.rows) rows.set(row.trial, row);
+  return { ...about, ...news, rows: [...rows.values()].sort((a, b) => a.trial - b.trial) };
+}
+
 export class SweepPage extends Polled {
   constructor() {
     super();
@@ -29,11 +37,11 @@ export class SweepPage extends Polled {
 
   async ask() {
     refreshRuns(); // the server looks for runs only while somebody asks
-    const about = await get("/api/sweep", { id: this.id, seen: this.about?.seen || "" });
-    if (about.same) return;
-    this.about = about;
-    document.title = `${about.name} · Lockstep studio`;
-    if (!this.choice.sort) Object.assign(this.choice, { sort: "result", down: about.maximize });
+    const news = await get("/api/sweep", { id: this.id, seen: this.about?.seen || "" });
+    if (news.same) return;
+    this.about = withNews(this.about, news);
+    document.title = `${this.about.name} · Lockstep studio`;
+    if (!this.choice.sort) Object.assign(this.choice, { sort: "result", down: this.about.maximize });
   }
 
   of(command, more) { return { command: `sweep ${command}`, sweep: this.id, ...more }; }
