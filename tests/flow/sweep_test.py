@@ -135,9 +135,8 @@ class Sweep(runs.TestFolders, unittest.TestCase):
             for count in ("3", "6", "12"):
                 runs.run("sweep", "--resume", "--output", self.folder / name, "--count", count)
             self.assertEqual(table(self.folder / name), expected)
-        left = list((self.folder / name / "trials").glob("*/checkpoints/*"))
-        self.assertEqual(len({path.parent.parent for path in left} |
-                             {path.parent for path in (self.folder / name / "trials").glob("*/model.safetensors")}), 1)
+        kept = [path.parent for what in ("checkpoints", "*.safetensors") for path in self.folder.glob(f"{name}/trials/*/{what}")]
+        self.assertEqual(len(set(kept)), 1)
 
     def test_bad_searches(self):
         output = self.folder / "bad"
