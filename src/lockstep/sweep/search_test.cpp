@@ -185,8 +185,9 @@ TEST(Search, AshaEndsPausedTrialsAsSoonAsTheyCannotGoOn) {
     Outcome outcome = train(search.trials()[static_cast<size_t>(next->trial)], *next);
     outcome.value = -static_cast<double>(next->trial);
     const std::vector<int64_t> now = search.tell(*next, outcome);
-    if (outcome.step == 10 && next->trial >= 9) EXPECT_THAT(now, testing::ElementsAre(next->trial));
-    if (outcome.step == 10 && next->trial < 9) EXPECT_THAT(now, testing::IsEmpty());
+    if (outcome.step == 10) {
+      EXPECT_EQ(std::count(now.begin(), now.end(), next->trial), next->trial < 9 ? 0 : 1);
+    }
     over.insert(over.end(), now.begin(), now.end());
   }
   for (const Trial& trial : search.trials()) EXPECT_TRUE(is_over(trial.state)) << trial.number;
