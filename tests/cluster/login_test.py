@@ -15,6 +15,7 @@ import laptop
 import runs
 import slurm
 import ssh
+import sweeps
 
 OPTIONS = [*runs.SMALL, "--gradient-clip", "1", "--augment", "shift"]
 POOL_COMMANDS = runs.PROGRAM.parent / "lockstep_pool_commands"
@@ -149,6 +150,29 @@ class Login(runs.TestFolders, unittest.TestCase):
                             self.home / "shipped/one").split()[1]
         self.lockstep("job", "wait", job)
         self.assertIn("what was shipped", self.lockstep("job", "diary", job))
+
+    def test_a_sweep_that_is_begun_and_looked_at_from_here(self):
+        """Its folder and its jobs are there, and its table is that of this machine."""
+        self.profile("swept")
+        search = ["--count", "4", "--lag", "2", "--seed", "1", "--learning-rate", "0.001..0.1:log", "--param",
+                  "seed=1..5"]
+        training = ["--", "train", self.digits, "--validation", self.held_out, *runs.SMALL]
+        runs.run("sweep", *search, "--trials", "1", "--output", self.folder / "alone", *training)
+        sweep = f"swept:{self.folder}/there"
+        printed = self.lockstep("sweep", "--profile", "swept", *search, "--trials", "2", "--output", sweep, *training)
+        self.assertRegex(printed, rf"jobs swept:\d+, swept:\d+\nlockstep sweep watch {sweep} shows the trials\n")
+        self.lockstep("sweep", "watch", sweep)  # until its end
+        self.lockstep("sweep", "annotate", sweep, "1", "two words; and 'quotes'")
+        rows = json.loads(self.lockstep("sweep", "export", sweep, "--json", "-"))
+        self.assertEqual(rows[1].pop("note"), "two words; and 'quotes'")
+        for row in rows:
+            del row["seconds"]
+        self.assertEqual(rows, sweeps.table(self.folder / "alone"))
+        self.lockstep("report", sweep)
+        self.assertTrue((self.folder / "there/report.html").is_file())
+        self.profile("other")
+        self.assertIn("is not of the profile", self.lockstep("sweep", "--resume", "--profile", "swept", "--output",
+                                                             "other:there", status=2))
 
     def check_list_as_json(self, there):
         """It has the jobs of the table, with the fields that each has where it is."""

@@ -129,10 +129,14 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         """Some of the trials that ended early go on, and others end early again. What is the best of few may end early
         among more, and go on among many."""
         rungs = [*ASHA, "--first-rung", "1", "--reduction", "2", "--seed", "2"]
-        self.sweep("asha_more", [*rungs, "--count", "2"], 2)
-        for count in ("3", "6", "12"):
-            runs.run("sweep", "--resume", "--output", self.folder / "asha_more", "--count", count)
-        self.assertEqual(table(self.folder / "asha_more"), self.sweep("asha_twelve", [*rungs, "--count", "12"], 2))
+        expected = self.sweep("asha_twelve", [*rungs, "--count", "12"], 2)
+        for name, keep in (("asha_more", "0"), ("asha_more_without_weights", "1")):
+            self.sweep(name, [*rungs, "--count", "2", "--keep-weights", keep], 2)
+            for count in ("3", "6", "12"):
+                runs.run("sweep", "--resume", "--output", self.folder / name, "--count", count)
+            self.assertEqual(table(self.folder / name), expected)
+        kept = [path.parent for what in ("checkpoints", "*.safetensors") for path in self.folder.glob(f"{name}/trials/*/{what}")]
+        self.assertEqual(len(set(kept)), 1)
 
     def test_bad_searches(self):
         output = self.folder / "bad"

@@ -112,7 +112,7 @@ class Experiments(browser.Studio, unittest.TestCase):
         self.wait_for_trials(6, "path.trial")
         self.assertEqual(self.page.locator("table.importance tr").count(), 2)
         self.page.locator("table.trials tbody tr").first.hover()
-        self.wait_for_trials(1, "path.trial.lit")
+        self.wait_for_trials(1, ".parallel path.lit")
         # A drag over the upper half of the last axis keeps the better trials.
         axis = self.page.locator("rect.catch").last
         axis.scroll_into_view_if_needed()

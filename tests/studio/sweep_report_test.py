@@ -33,7 +33,7 @@ class SweepReport(runs.TestFolders, unittest.TestCase):
                 self.assertEqual(len(asked), 1, asked)
             self.check_content(page)
             chromium.close()
-        self.assertIn("has no trial \"99\"", runs.run("report", sweep, "--trials", "99", status=1))
+        self.assertIn("has no trial 99: ", runs.run("report", sweep, "--trials", "99", status=1))
 
     def test_nothing_of_a_runs_page_is_cut_off_on_paper(self):
         run = self.folder / "run"

@@ -93,10 +93,10 @@ int run_data_show(const Call& call, Console& console) {
   std::vector<std::vector<std::string>> rows{{"class", has_images ? "images" : "sequences"}};
   for (const ClassOfData& one : classes)
     rows.push_back({name_cell(one.name), with_commas(static_cast<int64_t>(one.samples.size()))});
-  console.print(
-      printable(source.kind) + ": " + counted(source.dataset.size(), has_images ? "image" : "sequence") +
-      " of " + with_commas(static_cast<int64_t>(source.dataset.classes().size())) + " classes\n" +
-      in_columns(rows, "lr") + (source.warning.empty() ? "" : "\n" + printable(source.warning) + "\n"));
+  console.print(printable(source.kind) + ": " +
+                counted(source.dataset.size(), has_images ? "image" : "sequence") + " of " +
+                counted(std::ssize(source.dataset.classes()), "class") + "\n" + in_columns(rows, "lr") +
+                (source.warning.empty() ? "" : "\n" + printable(source.warning) + "\n"));
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
@@ -145,9 +146,10 @@ train::Model model_without_run(const Call& call, const nn::Network& network, con
   model.classes = classes_of(choice.classes, model.input.classes);
   if (choice.weights == "last") model.input.classes = static_cast<int64_t>(model.classes.size());
   if (static_cast<int64_t>(model.classes.size()) != model.input.classes)
-    throw Error(ErrorCode::invalid_option, "the weights distinguish " + std::to_string(model.input.classes) +
-                                               " classes, but " + std::to_string(model.classes.size()) +
-                                               " names are given");
+    throw Error(ErrorCode::invalid_option, "the weights distinguish " +
+                                               counted(model.input.classes, "class") + ", but " +
+                                               counted(std::ssize(model.classes), "name") +
+                                               (model.classes.size() == 1 ? " is given" : " are given"));
   if (choice.classes.empty() || parse_number<int64_t>(choice.classes)) model.classes.clear();
   if (options.normalize != "auto") {
     const auto normalization = train::parse_normalization(options.normalize, model.input.channels);

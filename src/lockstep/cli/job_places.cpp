@@ -6,7 +6,6 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cluster/standings.h"
-#include "lockstep/jobs/left_folders.h"
 #include "lockstep/jobs/local_queue.h"
 
 namespace lockstep::cli {
@@ -31,7 +30,6 @@ std::vector<std::string> runner_program() {
 
 void wake_local_queue(const fs::path& root) {
   if (!fs::is_directory(root)) return;
-  jobs::remove_left_folders(root);
   const jobs::LocalQueue queue(root);
   queue.tidy();
   queue.wake(runner_program());

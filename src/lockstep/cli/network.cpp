@@ -88,9 +88,9 @@ Shown shown_by(const Call& call) {
 std::string input_text(const nn::NetworkInput& input) {
   if (input.time_steps > 0)
     return sizes_cell(std::array{input.channels, input.time_steps}) + " (channels, time steps), " +
-           with_commas(input.classes) + " classes";
+           counted(input.classes, "class");
   return sizes_cell(std::array{input.channels, input.height, input.width}) + " (channels, height, width), " +
-         with_commas(input.classes) + " classes";
+         counted(input.classes, "class");
 }
 
 std::string classes_text(const std::vector<std::string>& classes) {

@@ -16,6 +16,7 @@
 #include "lockstep/base/text.h"
 #include "lockstep/cli/build_text.h"
 #include "lockstep/cli/relay_message.h"
+#include "lockstep/cli/relay_parts.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/cluster/command.h"
 #include "lockstep/cluster/profile.h"
@@ -41,16 +42,19 @@ constexpr std::chrono::seconds kRelayLimit{600};
 constexpr int64_t kMostFileBytes = int64_t{2} << 30;
 bool is_job_verb(const Verb& verb) { return verb.name.starts_with("job "); }
 
-// "ours:12" of a profile with a login node, else nothing.
+}  // namespace
+
 std::optional<RelayedJob> relayed_job(const std::string& word) {
   const size_t sign = word.find(':');
   if (sign == std::string::npos || sign == 0) return std::nullopt;
   const NamedProfile found = Profiles::of_user().find(word.substr(0, sign));
   if (found.profile.login.empty())
     throw Error(ErrorCode::invalid_option, "the profile " + quote(found.name) + " has no login node",
-                "name the job alone: " + word.substr(sign + 1));
+                "name it alone: " + word.substr(sign + 1));
   return RelayedJob{found, word.substr(sign + 1)};
 }
+
+namespace {
 
 // The words of a command of the program there, with the profile's folder of jobs.
 std::vector<std::string> program_there(const NamedProfile& found, const std::vector<std::string>& words) {
@@ -69,7 +73,9 @@ bool put_secret(const std::string& name, RelayMessage& message) {
   return value != nullptr;
 }
 
-// The profile as it is there: jobs name it later, so its name tells its content.
+}  // namespace
+
+// Jobs name it later, so its name tells its content.
 void put_profile(const NamedProfile& found, RelayMessage& message) {
   message.profile = found.profile;
   message.profile.login.clear();
@@ -85,6 +91,8 @@ void put_profile(const NamedProfile& found, RelayMessage& message) {
   }
 }
 
+namespace {
+
 std::string whole_message(RelayMessage message, const std::vector<std::string>& files) {
   std::string bytes;
   for (const std::string& file : files) {
@@ -97,10 +105,11 @@ std::string whole_message(RelayMessage message, const std::vector<std::string>& 
   return to_json(message).dump() + "\n" + bytes;
 }
 
-// `show` gets what is printed there as it comes.
+}  // namespace
+
 cluster::CommandEnd send(const NamedProfile& found, const RelayMessage& message,
                          const std::vector<std::string>& files,
-                         const std::function<void(std::string_view)>& show = {}) {
+                         const std::function<void(std::string_view)>& show) {
   const cluster::CommandEnd end =
       cluster::run_command(cluster::ssh_words({.login = found.profile.login,
                                                .words = program_there(found, {"relay"}),
@@ -116,6 +125,8 @@ cluster::CommandEnd send(const NamedProfile& found, const RelayMessage& message,
                 "install Lockstep there, and set \"program\" in the profile to its path");
   return end;
 }
+
+namespace {
 
 // The lines "job 12" become "job ours:12".
 std::string with_profile_name(const std::string& text, const std::string& name) {
@@ -198,7 +209,8 @@ std::vector<std::string> ssh_with_output(const NamedProfile& found, const std::v
                              .on_terminal = console.is_terminal()});
 }
 
-// Its exit status. A signal ends the command there; then nothing.
+}  // namespace
+
 std::optional<int> run_there(const NamedProfile& found, const std::vector<std::string>& words,
                              const launch::StopSignals& signals, Console& console) {
   const pid_t process =
@@ -213,6 +225,8 @@ std::optional<int> run_there(const NamedProfile& found, const std::vector<std::s
   if (code == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, "");
   return code;
 }
+
+namespace {
 
 int fetch(const RelayedJob& relayed, const Call& call, Console& console) {
   const fs::path target = call.words.size() > 1 ? fs::path(call.words[1]) : fs::path("job-" + relayed.job);
@@ -255,6 +269,8 @@ std::optional<int> relay(const Verb& verb, const Call& call, Console& console) {
                                call.words.front().find('/') == std::string::npos;
     return names_cluster ? std::optional(relay_job(verb, call, console)) : std::nullopt;
   }
+  if (verb.name == "sweep" || verb.name == "report" || verb.name.starts_with("sweep "))
+    return relay_sweep(verb, call, console);
   if (verb.name != "batch" && !is_for_login_node(verb)) return std::nullopt;
   const std::string name = verb.name == "batch" ? call.text_of("profile").value_or("")
                            : call.words.empty() ? ""

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "lockstep/base/counted.h"
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
@@ -16,6 +17,7 @@
 #include "lockstep/cli/sweep_status.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
 
@@ -246,11 +248,12 @@ int run_sweep(const Call& call, Console& console) {
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
-  const std::string shown = shell_word(paths.folder.string());
+  const std::string cluster = environment_variable(jobs::kShownAs);  // "far:" through a login node
+  const std::string shown = shell_word(cluster + paths.folder.string());
   if (jobs > 0) {
     const auto lock = sweep::prepare_shared_sweep(paths, spec, found);
-    console.print("jobs " + join(submit_sweep(paths, spec), ", ") + "\nlockstep sweep watch " + shown +
-                  " shows the trials\n");
+    console.print("jobs " + cluster + join(submit_sweep(paths, spec), ", " + cluster) +
+                  "\nlockstep sweep watch " + shown + " shows the trials\n");
     say_what_is_kept(spec, search.count(), console);
     return 0;
   }

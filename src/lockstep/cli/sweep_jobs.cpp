@@ -8,6 +8,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/host.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/job_places.h"
 #include "lockstep/cli/sweep_checks.h"
@@ -31,8 +32,8 @@ cluster::NamedProfile profile_of(const sweep::SweepSpec& spec) {
   if (!found.profile.login.empty())
     throw Error(ErrorCode::invalid_option,
                 "the profile " + quote(found.name) + " is on " + found.profile.login +
-                    ", and a sweep's jobs write into its folder here",
-                "start the sweep there");
+                    ", and this sweep's jobs write into its folder here",
+                "begin the sweep there with --profile " + shell_word(found.name) + " on the command line");
   // Each job has a trial at a time, on one machine.
   found.profile.nodes = 1;
   found.profile.workers = 1;

@@ -23,19 +23,10 @@ constexpr size_t kChosen = 5;
 constexpr size_t kMostPoints = 60;  // of a trial's training curve
 
 // The trials that are asked for, or the best that have a result.
-std::vector<const sweep::Row*> chosen_trials(const view::SweepPage& page,
+std::vector<const sweep::Row*> chosen_trials(const sweep::SweepPaths& paths, const sweep::Table& table,
                                              const std::vector<std::string>& asked) {
-  const sweep::Table& table = page.table;
   std::vector<const sweep::Row*> rows;
-  for (const std::string& word : asked) {
-    const auto number = parse_number<int64_t>(word);
-    const auto row = std::find_if(table.rows.begin(), table.rows.end(),
-                                  [&](const sweep::Row& one) { return number && one.trial == *number; });
-    if (row == table.rows.end())
-      throw Error(ErrorCode::not_found, "the sweep has no trial " + quote(word),
-                  "lockstep sweep show " + shell_word(page.sweep) + " lists them");
-    rows.push_back(&*row);
-  }
+  for (const std::string& word : asked) rows.push_back(&sweep::row_of(table, paths, trial_of(word)));
   if (!asked.empty()) return rows;
   for (const sweep::Row* row : chosen_rows(table, {.limit = kChosen, .sort = "result"})) {
     if (row->value) rows.push_back(row);
@@ -120,10 +111,11 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
                                          const train::Options& options, Console& console) {
   const sweep::SweepPaths paths{folder};
   view::SweepPage page{.sweep = folder.string(), .table = sweep::read_table(paths)};
+  const auto chosen = chosen_trials(paths, page.table, asked.trials);
   page.importances = sweep::importances(page.table);
   page.parallel = sweep::parallel_coordinates(page.table);
   const std::set<int64_t> unreadable = add_curves(paths, page, console);
-  for (const sweep::Row* row : chosen_trials(page, asked.trials)) {
+  for (const sweep::Row* row : chosen) {
     view::ChosenTrial one = chosen_trial(paths, page.table, *row);
     const record::RunPaths run{paths.trial(row->trial)};
     std::error_code none;

@@ -107,14 +107,6 @@ void write_to(const std::string& file, const std::string& text, Console& console
   }
 }
 
-int64_t trial_of(const std::string& word) {
-  const auto number = parse_number<int64_t>(word);
-  if (!number || *number < 0)
-    throw Error(ErrorCode::invalid_option, quote(word) + " is no number of a trial",
-                "lockstep sweep show lists trials with their numbers");
-  return *number;
-}
-
 }  // namespace
 
 std::vector<FieldInfo> sweep_show_fields() { return fields_of<SweepRowsChoice>() + fields_of<JsonOutput>(); }

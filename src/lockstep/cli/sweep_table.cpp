@@ -44,6 +44,14 @@ auto sort_key(const std::string& text) {
 
 }  // namespace
 
+int64_t trial_of(const std::string& word) {
+  const auto number = parse_number<int64_t>(word);
+  if (!number || *number < 0)
+    throw Error(ErrorCode::invalid_option, quote(word) + " is no number of a trial",
+                "lockstep sweep show lists trials with their numbers");
+  return *number;
+}
+
 // Four digits are enough to tell trials apart.
 std::string short_number(const std::string& text) {
   const auto number = parse_number<double>(text);

@@ -16,6 +16,9 @@ struct SweepRows {
   std::string filter{};  ///< see SweepFilter
 };
 
+/// The number of a trial as a user writes it. Throws invalid_option for a word that is none.
+int64_t trial_of(const std::string& word);
+
 /// Rows are sorted by result with the best first, by steps and time with the most first, by others with the
 /// least first. Those without a result come last, also if the order by result is reversed. Throws
 /// invalid_option for an unknown column, and as SweepFilter.

@@ -57,7 +57,8 @@ class ImagesInMemory : public Datastore {
     if (label >= 0 && label < static_cast<int64_t>(classes_.size())) return;
     throw Error(ErrorCode::invalid_option,
                 "image " + std::to_string(image) + " has the label " + std::to_string(label) +
-                    ", but there are " + std::to_string(classes_.size()) + " classes",
+                    (classes_.size() == 1 ? ", but there is " : ", but there are ") +
+                    counted(std::ssize(classes_), "class"),
                 "labels count from 0");
   }
 

@@ -21,8 +21,9 @@ int64_t steps_of(const Sequence& sequence, int64_t channels) {
 
 void check_label(const Sequence& sequence, int64_t label, size_t classes) {
   if (label < -1 || label >= static_cast<int64_t>(classes)) {
-    refuse(sequence.source, "has the label " + std::to_string(label) + ", but there are " +
-                                std::to_string(classes) + " classes");
+    refuse(sequence.source, "has the label " + std::to_string(label) +
+                                (classes == 1 ? ", but there is " : ", but there are ") +
+                                counted(static_cast<int64_t>(classes), "class"));
   }
 }
 

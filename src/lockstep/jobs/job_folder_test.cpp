@@ -18,6 +18,7 @@
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
 #include "lockstep/jobs/left_folders.h"
+#include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/local_attempt.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/record/process_identity.h"
@@ -75,6 +76,10 @@ TEST(JobFolder, LeavesNothingIfItCannotBeMade) {
   EXPECT_TRUE(std::filesystem::is_empty(root.path()));
 }
 
+void remove_left_folders(const std::filesystem::path& root) {
+  for (const auto& entry : std::filesystem::directory_iterator(root)) remove_if_left(entry);
+}
+
 // As a command leaves it that is killed.
 TEST(LeftFolders, AreRemovedWhenTheirMakersAreGone) {
   const TemporaryFolder root;
@@ -120,6 +125,17 @@ TEST(LeftFolders, OfAProcessBeforeARestartOfItsMachineAreRemoved) {
   remove_left_folders(root.path());
   EXPECT_FALSE(std::filesystem::exists(here) || std::filesystem::exists(deleted));
   EXPECT_TRUE(std::filesystem::exists(elsewhere) && std::filesystem::exists(deleted_there));
+}
+
+TEST(LeftFolders, AreRemovedByAQueueThatIsTidied) {
+  const TemporaryFolder root;
+  record::ProcessIdentity maker = record::this_process();
+  maker.boot = "another start";
+  root.write(".new-0123456789abcdef/maker.json", to_json(maker).dump());
+  root.write("letters/maker.json", "");
+  LocalQueue(root.path()).tidy();
+  EXPECT_FALSE(std::filesystem::exists(root.path() / ".new-0123456789abcdef"));
+  EXPECT_TRUE(std::filesystem::exists(root.path() / "letters/maker.json"));
 }
 
 // $LOCKSTEP_JOBS may be a folder with other things.

@@ -25,12 +25,12 @@ constexpr const char* kSign = "maker.json";
 constexpr std::string_view kGoneFolder = ".gone-";
 constexpr size_t kRandomBytes = 8;
 
-bool is_folder_of(std::string_view beginning, const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().string();
+bool is_folder_of(std::string_view beginning, const fs::path& folder) {
+  const std::string name = folder.filename().string();
   std::error_code none;
   return name.size() == beginning.size() + 2 * kRandomBytes && name.starts_with(beginning) &&
          name.find_first_not_of("0123456789abcdef", beginning.size()) == std::string::npos &&
-         entry.symlink_status(none).type() == fs::file_type::directory;
+         fs::symlink_status(folder, none).type() == fs::file_type::directory;
 }
 
 // No process outlives its kernel. Nothing is known of another machine's.
@@ -98,15 +98,11 @@ void remove_taken_out(const fs::path& folder) {
   throw errno_error(code ? code.value() : ENOTEMPTY, "remove", folder.string());
 }
 
-void remove_left_folders(const fs::path& root) {
-  std::error_code none;
-  for (fs::directory_iterator at(root, none), end; !none && at != end; at.increment(none)) {
-    const bool is_gone_folder = is_folder_of(kGoneFolder, *at);
-    if (!is_gone_folder && !is_folder_of(kNewFolder, *at)) continue;
-    if (is_left(at->path())) remove_signed(at->path());
-    if (is_gone_folder)
-      ::rmdir(at->path().c_str());  // if it is empty: its deleter was killed at the very end
-  }
+void remove_if_left(const fs::path& folder) {
+  const bool is_gone_folder = is_folder_of(kGoneFolder, folder);
+  if (!is_gone_folder && !is_folder_of(kNewFolder, folder)) return;
+  if (is_left(folder)) remove_signed(folder);
+  if (is_gone_folder) ::rmdir(folder.c_str());  // if it is empty: its deleter was killed at the very end
 }
 
 }  // namespace lockstep::jobs

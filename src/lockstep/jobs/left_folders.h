@@ -21,8 +21,8 @@ std::filesystem::path take_out(const std::filesystem::path& job);
 /// Removes what was taken out. Throws io if it is still there after a few tries.
 void remove_taken_out(const std::filesystem::path& folder);
 
-/// Removes what processes that are known to be gone were making or deleting. The root may have folders of
-/// others, too. Ignores what cannot be removed.
-void remove_left_folders(const std::filesystem::path& root);
+/// Removes this one of the folder of jobs if it is what a process that is known to be gone was making or
+/// deleting. It may be anything of others, too. Ignores what cannot be removed.
+void remove_if_left(const std::filesystem::path& folder);
 
 }  // namespace lockstep::jobs

@@ -20,6 +20,7 @@
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
 #include "lockstep/base/text.h"
+#include "lockstep/jobs/left_folders.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/record/known_part.h"
 
@@ -328,13 +329,14 @@ void LocalQueue::tidy() const {
   for (const std::string& name : names_in(folder_)) {
     if (name.starts_with(kIntent) && is_stale(folder_ / name)) stale.push_back(name);
   }
+  const std::vector<std::string> all = names_in(root_);
+  for (const std::string& name : all) remove_if_left(root_ / name);
   Moment moment(*this);
   moment.look_at_running();
-  for (const fs::directory_entry& entry : fs::directory_iterator(root_)) {
-    const JobPaths paths{entry.path()};
+  for (const std::string& name : all) {
+    const JobPaths paths{root_ / name};
     if (!parse_number<int64_t>(paths.id()) || has_result(paths) || is_present(moment.running(paths)))
       continue;
-    if (!has_spec(paths)) continue;
     JobSpec spec;
     try {
       spec = read_spec(paths);
@@ -342,11 +344,10 @@ void LocalQueue::tidy() const {
       continue;  // the list of jobs says so
     }
     if (spec.scheduler != "local" || is_elsewhere(spec) || is_present(moment.waiting(paths, spec))) continue;
-    if (is_held(paths.lock())) {
+    if (is_held(paths.lock()))
       std::ofstream(moment.running(paths)) << spec.workers << ' ' << spec.memory << '\n';
-    } else {
+    else
       moment.try_settle(paths);
-    }
   }
   for (const std::string& name : stale) ::unlink((folder_ / name).c_str());
 }

@@ -63,7 +63,7 @@ class LocalQueue {
   bool cancel(const JobPaths& paths) const;
 
   /// Settles jobs whose attempt is gone without a result, and puts those into the queue that are in no list.
-  /// Reads all jobs.
+  /// Removes what processes that are gone were making or deleting. Reads all jobs.
   void tidy() const;
   /// Starts a runner if a job may start. program: its first words; the root follows.
   void wake(const std::vector<std::string>& program) const;

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/device/failure.h"
@@ -70,8 +71,8 @@ void check_output(const std::string& network, const at::Tensor& output, const Ne
   if (output.sizes() == at::IntArrayRef{kImages, input.classes}) return;
   const bool are_scores = output.dim() == 2 && output.size(0) == kImages;
   throw fault("the network " + quote(network) + " gives " + c10::str(output.sizes()) + " for " +
-                  std::to_string(kImages) + " images of " + std::to_string(input.classes) +
-                  " classes, not [images, classes]",
+                  std::to_string(kImages) + " images of " + counted(input.classes, "class") +
+                  ", not [images, classes]",
               are_scores ? "end it with a layer of input.classes outputs"
                          : "end it with a flatten and a fully connected layer");
 }

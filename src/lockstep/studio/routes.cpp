@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/hash.h"
 #include "lockstep/base/regular_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
@@ -245,16 +244,13 @@ Response get_diary(const Request& request, const Parts& parts) {
 
 Response get_sweeps(const Request&, const Parts& parts) { return json_response(parts.sweeps.list()); }
 
-// A page that has seen the answer before gets only that it is the same.
+// A page that has had an answer before gets only what is new.
 Response get_sweep(const Request& request, const Parts& parts) {
   const std::string id = request.value("id");
   const sweep::SweepPaths paths = parts.sweeps.paths_of(id);
   Json json = about_sweep(name_of(parts.runs.roots(), paths.folder), paths, parts.sweeps.table_of(id));
-  const std::string hash = as_hex(hash_of(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
-  if (request.value("seen") == hash) return json_response({{"seen", hash}, {"same", true}});
-  json["seen"] = hash;
   json["resume"] = parts.commands.shown(sweep_words("sweep resume", {{"sweep", id}}, parts.sweeps));
-  return json_response(json);
+  return json_response(parts.sweeps.news().answer(std::move(json), request.value("seen")));
 }
 
 Response get_sweep_table(const Request& request, const Parts& parts) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/json.h"
+#include "lockstep/studio/sweep_news.h"
 #include "lockstep/studio/sweep_tables.h"
 #include "lockstep/sweep/sweep_folder.h"
 
@@ -32,6 +33,8 @@ class Sweeps {
   /// As it is now, for a page. Throws as paths_of() and SweepTables::table_of().
   sweep::Table table_of(const std::string& id) { return tables_.table_of(id, paths_of(id)); }
 
+  SweepNews& news() { return news_; }
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Known {
@@ -50,6 +53,7 @@ class Sweeps {
   std::mutex mutex_;  // of folders_; for short times
   std::map<std::string, std::filesystem::path> folders_;
   SweepTables tables_;
+  SweepNews news_;
 };
 
 /// Everything of one sweep: what list() says of it, "maximize", "command", "options", "parameters" with their

@@ -114,13 +114,11 @@ class Engine {
   void tell_known() {
     while (const auto next = next_known()) {
       if (!settle_parameters(*next) || !history_.known.contains(*next)) return;
-      search_.tell(*next, outcome_of(history_.known.at(*next)));
+      const std::vector<int64_t> over = search_.tell(*next, outcome_of(history_.known.at(*next)));
       history_.tell(*next);
       if (const auto line = history_.line_after_early(*next)) write(*line);
-      look_at_told(search_.trials()[static_cast<size_t>(next->trial)]);
+      for (const int64_t trial : over) look_at_end(search_.trials()[static_cast<size_t>(trial)]);
     }
-    if (search_.next()) return;
-    for (const Trial& trial : search_.trials()) look_at_told(trial);  // its end may have ended more of them
   }
 
   // A trial that was started again may have another result, so that later ones are others, too: they begin
@@ -156,7 +154,7 @@ class Engine {
     return search_.space().words_of(search_.trials()[static_cast<size_t>(trial)].point);
   }
 
-  void look_at_told(const Trial& trial) {
+  void look_at_end(const Trial& trial) {
     kept_weights_.take(trial);
     if (trial.state != TrialState::early || history_.ended_early(trial)) return;
     write({.kind = LogKind::early, .trial = trial.number, .value = trial.value, .step = trial.step});
@@ -309,10 +307,11 @@ class Engine {
     const Segment segment = search_.segment_of(trial);
     const auto known = history_.known.find(segment);  // not told yet
     if (known != history_.known.end() && is_over(outcome_of(known->second).state)) return true;
-    if (!spec_.trains() || !record::holds_run(paths_.trial(trial)) || !claim(segment)) return false;
+    const bool has_begun =
+        spec_.trains() ? record::holds_run(paths_.trial(trial)) : history_.begun.contains(trial);
+    if (!has_begun || !claim(segment)) return false;
     const bool is_settled = has_parameters_of_search(trial);
-    if (is_settled) ask_run_to_end(paths_, trial);
-    const auto result = is_settled ? result_of_asked_end(paths_, spec_, segment) : std::nullopt;
+    const auto result = is_settled ? end_between_attempts(paths_, spec_, segment) : std::nullopt;
     result ? add_outcome(segment, *result) : release(segment);  // without one, when its turn comes
     return is_settled;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -188,7 +189,7 @@ void Search::give_out(Trial& trial) {
   flights_.insert({now_ + duration, given_out_++, segment});
 }
 
-void Search::tell(const Segment& segment, const Outcome& outcome) {
+std::vector<int64_t> Search::tell(const Segment& segment, const Outcome& outcome) {
   const auto flight = std::find_if(flights_.begin(), flights_.end(),
                                    [&](const Flight& one) { return one.segment == segment; });
   if (flight == flights_.end() || (!tells_in_any_order() && flight != flights_.begin()))
@@ -200,12 +201,38 @@ void Search::tell(const Segment& segment, const Outcome& outcome) {
   trial = with_outcome(std::move(trial), outcome);
   if (trial.state == TrialState::waiting && segment.until == 0) trial.state = TrialState::ended;
   if (trial.state == TrialState::waiting) tell_rung(trial);
+  std::vector<int64_t> over;
+  if (is_over(trial.state)) over.push_back(trial.number);
+  if (options_.stop == StopRule::asha) end_those_that_cannot_go_on(over);
   if (flights_.empty()) fill();
-  if (!flights_.empty()) return;
+  if (!flights_.empty()) return over;
   for (TrialsAtRung& there : rungs_) {  // nothing goes on any more
-    for (const Rung::Place& one : there.waiting)
-      trials_[static_cast<size_t>(one.trial)].state = TrialState::early;
+    for (const Rung::Place& one : there.waiting) end_where_it_is(one.trial, over);
     there.waiting.clear();
+  }
+  return over;
+}
+
+void Search::end_where_it_is(int64_t trial, std::vector<int64_t>& over) {
+  trials_[static_cast<size_t>(trial)].state = TrialState::early;
+  over.push_back(trial);
+}
+
+// A trial goes on only while it is in the best part of its rung or the best there, so one with more better
+// ones than that part can ever have goes on never again. The part counts twice: as many may go on in place,
+// and then those that take their places when the rung is complete.
+void Search::end_those_that_cannot_go_on(std::vector<int64_t>& over) {
+  int64_t most = count_;  // of the trials that can come to the rung
+  for (TrialsAtRung& there : rungs_) {
+    const int64_t part = std::max<int64_t>(1, most / options_.reduction);
+    while (std::ssize(there.first) > part) {
+      const Rung::Place last = *std::prev(there.first.end());
+      there.first.erase(last);
+      if (there.waiting.erase(last) > 0) end_where_it_is(last.trial, over);
+    }
+    const int64_t to_come = most - static_cast<int64_t>(there.results.size());
+    most =
+        std::min(there.gone_on + std::ssize(there.waiting) + to_come, std::max(there.gone_on, part) + part);
   }
 }
 
@@ -218,6 +245,7 @@ void Search::tell_rung(Trial& trial) {
   const Rung::Place place{loss_of(trial.value), trial.number};
   if (is_asha) {
     there.waiting.insert(place);
+    there.first.insert(place);
   } else if (there.results.size() < kLeastForMedian || place.loss <= there.results.median()) {
     give_out(trial);
   } else {

@@ -124,7 +124,9 @@ class Search {
   /// on the result of another one.
   bool tells_in_any_order() const;
 
-  void tell(const Segment& segment, const Outcome& outcome);
+  /// Returns the trials that are over with it: this one, and those that the stop rule now ends where they are
+  /// paused, as soon as no outcome of others can let them go on.
+  std::vector<int64_t> tell(const Segment& segment, const Outcome& outcome);
 
   /// The point of a trial that has not begun yet, instead of the sampler's.
   void keep_point(int64_t trial, Point point) { kept_points_[trial] = std::move(point); }
@@ -149,6 +151,7 @@ class Search {
   struct TrialsAtRung {
     Rung results;                     // of all that have come to it
     std::set<Rung::Place> waiting{};  // that are paused there
+    std::set<Rung::Place> first{};    // the best ones: as many as can go on at most
     int64_t gone_on = 0;
   };
   void fill();
@@ -158,6 +161,8 @@ class Search {
   bool begin_trial();
   void give_out(Trial& trial);
   void tell_rung(Trial& trial);
+  void end_those_that_cannot_go_on(std::vector<int64_t>& over);
+  void end_where_it_is(int64_t trial, std::vector<int64_t>& over);
   int64_t rung_steps(size_t rung) const;
   int64_t end_of_segment(const Trial& trial) const;
   double loss_of(double value) const { return options_.maximize ? -value : value; }

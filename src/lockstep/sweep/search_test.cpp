@@ -177,6 +177,25 @@ TEST(Search, AshaPromotesItsPartAndThoseWhosePlaceWasTaken) {
   EXPECT_EQ(search.best()->number, 26);
 }
 
+// Each trial is worse than all before it: at most nine of 27 can ever be in the best part of the first rung.
+TEST(Search, AshaEndsPausedTrialsAsSoonAsTheyCannotGoOn) {
+  Search search(space_of_two(), asha_with_27());
+  std::vector<int64_t> over;
+  while (const auto next = search.next()) {
+    Outcome outcome = train(search.trials()[static_cast<size_t>(next->trial)], *next);
+    outcome.value = -static_cast<double>(next->trial);
+    const std::vector<int64_t> now = search.tell(*next, outcome);
+    if (outcome.step == 10) {
+      EXPECT_EQ(std::count(now.begin(), now.end(), next->trial), next->trial < 9 ? 0 : 1);
+    }
+    over.insert(over.end(), now.begin(), now.end());
+  }
+  for (const Trial& trial : search.trials()) EXPECT_TRUE(is_over(trial.state)) << trial.number;
+  std::sort(over.begin(), over.end());
+  EXPECT_EQ(over.size(), 27u);  // each once
+  EXPECT_EQ(std::unique(over.begin(), over.end()), over.end());
+}
+
 // The last of 26 trials is the best, when 8 have gone on already, and 2 of these.
 TEST(Search, AshaTrainsTheBestTrialHoweverLateItComes) {
   SearchOptions options = asha_with_27();

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
@@ -240,14 +239,20 @@ Json json_of(const Row& row, const Space& space) {
   return json;
 }
 
-void check_is_trial(const SweepPaths& paths, int64_t trial) {
-  const Table table = read_table(paths);
-  if (std::none_of(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; }))
-    throw Error(ErrorCode::not_found,
-                "the sweep has no trial " + std::to_string(trial) + ": " +
-                    (table.rows.empty() ? "none" : counted(std::ssize(table.rows), "trial")) +
-                    (table.rows.size() > 1 ? " have" : " has") + " begun, numbered from 0",
-                "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
+void check_is_trial(const SweepPaths& paths, int64_t trial) { row_of(read_table(paths), paths, trial); }
+
+const Row& row_of(const Table& table, const SweepPaths& paths, int64_t trial) {
+  const auto found =
+      std::find_if(table.rows.begin(), table.rows.end(), [&](const Row& row) { return row.trial == trial; });
+  if (found != table.rows.end()) return *found;
+  const std::string first = std::to_string(table.rows.empty() ? 0 : table.rows.front().trial);
+  const std::string last = std::to_string(table.rows.empty() ? 0 : table.rows.back().trial);
+  throw Error(ErrorCode::not_found,
+              "the sweep " + quote(paths.folder.string()) + " has no trial " + std::to_string(trial) + ": " +
+                  (table.rows.empty() ? "none has begun"
+                   : first == last    ? "only trial " + first + " has begun"
+                                      : "it has trials " + first + " to " + last),
+              "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
 }
 
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {

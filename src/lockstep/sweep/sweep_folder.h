@@ -117,6 +117,8 @@ Json json_of(const Row& row, const Space& space);
 
 /// Throws not_found if no trial of this number has begun.
 void check_is_trial(const SweepPaths& paths, int64_t trial);
+/// The row of a trial. Throws as check_is_trial.
+const Row& row_of(const Table& table, const SweepPaths& paths, int64_t trial);
 
 /// Adds a note to a trial. Any program, also while the sweep goes on. Throws as check_is_trial.
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text);

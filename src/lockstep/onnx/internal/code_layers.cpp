@@ -5,6 +5,7 @@
 #include <cctype>
 #include <set>
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/nn/graph.h"
@@ -295,8 +296,7 @@ CodeNetwork code_network(const nn::Network& network, const nn::NetworkInput& inp
   code.output = variables[graph.output];
   code.title = input.time_steps > 0 ? "sequences float32 [batch," + std::to_string(input.channels) + ",time]"
                                     : "images float32 [batch," + nn::shape_text(input_shape).substr(1);
-  code.title +=
-      ", normalised as in training; output: logits of " + std::to_string(input.classes) + " classes";
+  code.title += ", normalised as in training; output: logits of " + counted(input.classes, "class");
   return code;
 }
 

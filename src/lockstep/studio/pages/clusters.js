@@ -3,7 +3,7 @@ import { get, program } from "./api.js";
 import { CloudClusters } from "./clouds.js";
 import { openCommandForm } from "./command_form.js";
 import { formOf } from "./fields.js";
-import { bytes, count } from "./format.js";
+import { bytes, count, counted } from "./format.js";
 import { Facts, Problem, ProblemPage } from "./parts.js";
 import { Polled } from "./polled.js";
 import { Pools, askForPools } from "./pools.js";
@@ -13,7 +13,7 @@ const usual = ["scheduler", "login", "partition", "nodes", "workers", "gpus", "t
 
 function machines({ scheduler, nodes, workers, gpus }) {
   if (scheduler === "local") return "this machine";
-  return [`${count(nodes)} ${nodes === 1 ? "node" : "nodes"}`, workers > 0 ? `${count(workers)} workers` : "", gpus > 0 ? `${count(gpus)} GPUs each` : ""].filter(Boolean).join(", ");
+  return [counted(nodes, "node"), workers > 0 ? counted(workers, "worker") : "", gpus > 0 ? `${counted(gpus, "GPU")} each` : ""].filter(Boolean).join(", ");
 }
 
 // A setting as the form has it.

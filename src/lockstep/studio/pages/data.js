@@ -1,6 +1,6 @@
 // What a folder of data has: its classes with their numbers of samples, and a few of the samples.
 import { Failure, post } from "./api.js";
-import { count } from "./format.js";
+import { count, counted } from "./format.js";
 import { Problem } from "./parts.js";
 
 const m = window.m;
@@ -59,7 +59,7 @@ export class DataSamples {
     const most = Math.max(...classes.map((one) => one.samples), 1);
     const shown = this.showsAll ? classes : classes.slice(0, mostClasses);
     return m("section.data-seen", { "aria-label": "The data" },
-      m("p", m("strong", `${count(samples)} ${sequences ? "sequences" : "images"} of ${count(classes.length)} classes`), " · ", m("bdi", kind), skipped > 0 ? ` · ${count(skipped)} files left out` : ""),
+      m("p", m("strong", `${counted(samples, sequences ? "sequence" : "image")} of ${counted(classes.length, "class")}`), " · ", m("bdi", kind), skipped > 0 ? ` · ${counted(skipped, "file")} left out` : ""),
       m(".table-box.classes", { tabindex: 0, role: "region", "aria-label": "Classes" }, m("table", m("caption.out-of-sight", "Classes and samples"),
         m("tbody", shown.map((one) => m("tr", { key: one.name }, m("th", { scope: "row" }, m("bdi", { title: one.name }, one.name)), m("td.number", count(one.samples)),
           m("td.share", m("span.bar", m("i", { style: { width: `${100 * one.samples / most}%` } }))),

@@ -1,4 +1,5 @@
 // The sheet of the designer: boxes, connections with their shapes, and what the pointer and the keys do to them.
+import { counted } from "./format.js";
 import { framesOf, lastOf, picture } from "./groups.js";
 import { box, routeOf } from "./layout.js";
 import { originOf } from "./transfer.js";
@@ -190,7 +191,7 @@ export class Sheet {
   nodes({ boxes }) {
     const { graph, check, groupOf } = this.designer;
     const sizes = graph.drawing.input;
-    return [this.node({ key: "input", names: ["input"], last: "input", title: sizes.time_steps > 0 ? "Sequences" : "Images", detail: `${sizes.classes} classes`, place: input, extra: "of-input" }),
+    return [this.node({ key: "input", names: ["input"], last: "input", title: sizes.time_steps > 0 ? "Sequences" : "Images", detail: counted(sizes.classes, "class"), place: input, extra: "of-input" }),
       ...boxes.map((one) => {
         const { layer } = one;
         if (!layer) return this.groupNode(one);

@@ -1,6 +1,6 @@
 // The list of sweeps.
 import { get, program } from "./api.js";
-import { age, count, moment, resultText } from "./format.js";
+import { age, count, counted, moment, resultText } from "./format.js";
 import { openNewSweep } from "./new_sweep.js";
 import { Problem, Roots, State } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -28,7 +28,7 @@ export class ExperimentsPage extends Polled {
     const list = (this.sweeps || []).filter((sweep) => words.every((word) => `${sweep.name}\n${sweep.metric}\n${sweep.search}`.toLowerCase().includes(word)))
       .sort((a, b) => b.changed - a.changed);
     const heads = [["State"], ["Sweep"], ["Trials", 1], ["States"], ["Search"], ["Metric"], ["Best", 1], ["Changed", 1]];
-    return m("div", m(".head", m("div", m("h1", "Experiments"), m("p", this.sweeps ? `${count(list.length)} ${list.length === 1 ? "sweep" : "sweeps"}` : "")),
+    return m("div", m(".head", m("div", m("h1", "Experiments"), m("p", this.sweeps ? counted(list.length, "sweep") : "")),
       m(".tools", m("input", { type: "search", placeholder: "Search", "aria-label": "Search sweeps", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }),
         program.commands.includes("sweep") ? m("button.main", { type: "button", onclick: () => openNewSweep(this) }, "New sweep…") : null)),
     this.error ? m(Problem, { error: this.error }) : null, this.output(),

@@ -5,6 +5,9 @@ const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }); //
 
 export function count(value) { return isNumber(value) ? grouped.format(Math.round(value)) : ""; }
 
+// "1 image", "2 images", "2 classes".
+export function counted(value, noun) { return `${count(value)} ${noun}${value === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`; }
+
 // What should be a list; logs of other programs may have anything there.
 export function listOf(value) { return Array.isArray(value) ? value : []; }
 

@@ -1,6 +1,6 @@
 // The queue: jobs of this machine and of clusters, and what each of them writes.
 import { Failure, get, listen, refreshRuns, runs, throttled } from "./api.js";
-import { age, commandLine, count, duration, moment, percent } from "./format.js";
+import { age, commandLine, count, counted, duration, moment, percent } from "./format.js";
 import { Command, Facts, Problem, ProblemPage, Progress, State } from "./parts.js";
 import { Polled } from "./polled.js";
 import { openCommandForm } from "./command_form.js";
@@ -70,7 +70,7 @@ export class JobsPage extends Polled {
     const fits = (job) => words.every((word) => `${job.id}\n${job.name}\n${job.state}\n${job.profile}\n${(job.command || []).join(" ")}`.toLowerCase().includes(word));
     const jobs = [...(this.far || []), ...(this.jobs || [])].filter(fits).reverse();
     const heads = [["Job", 1], ["State"], ["What"], ["Profile"], ["Workers", 1], ["Progress"], ["Accuracy", 1], ["Time", 1], ["Left", 1], ["Submitted", 1]];
-    return m("div", m(".head", m("div", m("h1", "Jobs"), m("p", this.jobs ? `${count(jobs.length)} ${jobs.length === 1 ? "job" : "jobs"}` : "")),
+    return m("div", m(".head", m("div", m("h1", "Jobs"), m("p", this.jobs ? counted(jobs.length, "job") : "")),
       m(".tools", m("input", { type: "search", placeholder: "Search", "aria-label": "Search jobs", value: choice.text,
         oninput: (event) => { choice.text = event.target.value; } }))),
     this.error ? m(Problem, { error: this.error }) : null, this.farError && this.farError.message !== this.error?.message ? m(Problem, { error: this.farError }) : null, this.output(),

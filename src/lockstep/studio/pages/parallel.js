@@ -36,6 +36,13 @@ export function isInside(line, axes, brushes) {
   });
 }
 
+// attrs: {drawn: lines, from the back to the front, draw(line)}. A sweep may have thousands: they are drawn again only when
+// there are others.
+const Lines = {
+  onbeforeupdate: ({ attrs }, old) => attrs.drawn !== old.attrs.drawn,
+  view: ({ attrs }) => m("g", { "aria-hidden": "true" }, attrs.drawn.map(attrs.draw)),
+};
+
 // attrs: {axes, lines, brushes, lit: number of a trial or null, light(trial), isShown(trial)}
 export class Parallel {
   x(at) { return side + at * spacing; }
@@ -100,14 +107,24 @@ export class Parallel {
   }
 
   // Where a parameter does not count, the line has a gap.
-  line({ lit, light }, line) {
+  path(line) {
     let path = "";
     line.places.forEach((place, at) => {
       if (place === null) return;
       path += `${path && line.places[at - 1] !== null ? "L" : "M"}${this.x(at)} ${(top + (1 - place) * height).toFixed(1)}`;
     });
-    return m("path.trial", { key: line.trial, d: path, class: lit === line.trial ? "lit" : "", style: { stroke: lit === line.trial ? "var(--warn)" : `color-mix(in oklab, var(--accent) ${Math.round((1 - line.rank) * 100)}%, var(--line-2))` },
+    return path;
+  }
+
+  line({ light }, line) {
+    return m("path.trial", { key: line.trial, d: this.path(line), style: { stroke: `color-mix(in oklab, var(--accent) ${Math.round((1 - line.rank) * 100)}%, var(--line-2))` },
       onpointerenter: () => light(line.trial), onpointerleave: () => light(null) }, m("title", `trial ${line.trial}: ${figure(line.result)}`));
+  }
+
+  // The same list while the same lines are shown. The best are above the others.
+  drawn(shown) {
+    if (this.shown?.length !== shown.length || shown.some((line, at) => line !== this.shown[at])) Object.assign(this, { shown, sorted: [...shown].sort((a, b) => b.rank - a.rank) });
+    return this.sorted;
   }
 
   view({ attrs }) {
@@ -115,12 +132,12 @@ export class Parallel {
     this.tall = top + height + 16;
     const width = side * 2 + spacing * (axes.length - 1);
     const shown = lines.filter((line) => isShown(line.trial));
-    // The best lines, and the one that is pointed at, are above the others.
-    const drawn = [...shown].sort((a, b) => (a.trial === lit) - (b.trial === lit) || b.rank - a.rank);
+    const pointedAt = shown.filter((line) => line.trial === lit);
     return m(".table-box.parallel", { tabindex: 0, role: "region", "aria-label": "Parallel coordinates" },
       m("svg", { width, height: this.tall, viewBox: `0 0 ${width} ${this.tall}`, role: "group",
         "aria-label": `Parallel coordinates of ${shown.length} trials; the table has the same values` },
-      m("g", { "aria-hidden": "true" }, drawn.map((line) => this.line(attrs, line))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at))),
+      m(Lines, { drawn: this.drawn(shown), draw: (line) => this.line(attrs, line) }),
+      m("g", { "aria-hidden": "true" }, pointedAt.map((line) => m("path.lit", { d: this.path(line) }))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at))),
       m("g", axes.map((axis, at) => m("g", { key: axis.name }, [0, 1].map((end) => this.limit(attrs, axis, at, end)))))),
       m("p.soft.lines", { role: "status" }, brushes.size > 0 ? `${count(shown.length)} of ${count(lines.length)} lines` : ""),
       brushes.size > 0 ? m("button.quiet", { type: "button", onclick: () => brushes.clear() }, "Show all lines") : null);

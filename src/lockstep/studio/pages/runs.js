@@ -1,6 +1,6 @@
 // The list of all runs. It draws only the rows that are in view.
 import { program, refreshRuns, runs } from "./api.js";
-import { age, bytes, count, duration, figure, lastPart, moment, percent } from "./format.js";
+import { age, bytes, count, counted, duration, figure, lastPart, moment, percent } from "./format.js";
 import { Name, Problem, Progress, Roots, State } from "./parts.js";
 import { openTraining } from "./train.js";
 
@@ -177,7 +177,7 @@ export class RunsPage {
     const picked = [...choice.picked].filter((id) => runs.byId.has(id));
     return m("div",
       m(".head", m("div", m("h1", "Runs"), m("p", runs.ready
-        ? (list.length === runs.byId.size ? `${count(list.length)} ${list.length === 1 ? "run" : "runs"}` : `${count(list.length)} of ${count(runs.byId.size)} runs`) : "")),
+        ? (list.length === runs.byId.size ? counted(list.length, "run") : `${count(list.length)} of ${count(runs.byId.size)} runs`) : "")),
       m(".tools", stateChips(),
         m("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search runs", value: choice.text,
           oninput: (event) => { choice.text = event.target.value; this.first = 0; } }),

@@ -2,7 +2,7 @@
 import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
-import { count, duration, figure, percent, resultText } from "./format.js";
+import { count, counted, duration, figure, percent, resultText } from "./format.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -12,6 +12,14 @@ const m = window.m;
 const rowsOfPage = 100;
 const mostCurves = 5; // of the best trials, when none are picked
 const mostPicked = 20;
+
+// A page that has had an answer before gets only the rows and other parts that are new.
+function withNews(about, news) {
+  if (!news.since) return news;
+  const rows = new Map(about.rows.map((row) => [row.trial, row]));
+  for (const row of news.rows) rows.set(row.trial, row);
+  return { ...about, ...news, rows: [...rows.values()].sort((a, b) => a.trial - b.trial) };
+}
 
 export class SweepPage extends Polled {
   constructor() {
@@ -29,11 +37,11 @@ export class SweepPage extends Polled {
 
   async ask() {
     refreshRuns(); // the server looks for runs only while somebody asks
-    const about = await get("/api/sweep", { id: this.id, seen: this.about?.seen || "" });
-    if (about.same) return;
-    this.about = about;
-    document.title = `${about.name} · Lockstep studio`;
-    if (!this.choice.sort) Object.assign(this.choice, { sort: "result", down: about.maximize });
+    const news = await get("/api/sweep", { id: this.id, seen: this.about?.seen || "" });
+    if (news.same) return;
+    this.about = withNews(this.about, news);
+    document.title = `${this.about.name} · Lockstep studio`;
+    if (!this.choice.sort) Object.assign(this.choice, { sort: "result", down: this.about.maximize });
   }
 
   of(command, more) { return { command: `sweep ${command}`, sweep: this.id, ...more }; }
@@ -67,7 +75,7 @@ export class SweepPage extends Polled {
     const isPlanned = about.count > rows.length;
     return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? resultText(best.result) : "", note: best ? `trial ${best.trial}` : null }),
       m(Tile, { label: "Trials", value: isPlanned ? `${count(rows.length)} of ${count(about.count)}` : count(rows.length), note: text }),
-      m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: `${count(rows.reduce((sum, row) => sum + row.steps, 0))} steps` }),
+      m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: counted(rows.reduce((sum, row) => sum + row.steps, 0), "step") }),
       m(Tile, { label: "Search", value: options.search, note: `seed ${options.seed}${options["stop-rule"] === "none" ? "" : `, stop rule ${options["stop-rule"]}`}` }));
   }
 
@@ -116,7 +124,8 @@ export class SweepPage extends Polled {
   actions(row) {
     const { trial } = row;
     const isHidden = this.choice.hidden.has(trial);
-    const act = row.state === "running"
+    const isPaused = row.state === "waiting" && row.result !== null && this.about.going_on;
+    const act = row.state === "running" || isPaused
       ? m("button.quiet", { type: "button", "aria-label": `Stop trial ${trial}`, onclick: this.question(this.of("stop", { trial }), { title: `Stop trial ${trial}?`, button: "Stop the trial", danger: true, text: "It ends with the result that it has." }) }, "Stop")
       : row.state === "waiting" ? null
         : m("button.quiet", { type: "button", "aria-label": `Restart trial ${trial}`, onclick: this.question(this.of("restart", { trial }), { title: `Restart trial ${trial}?`, button: "Restart", danger: true,

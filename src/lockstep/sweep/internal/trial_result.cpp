@@ -17,6 +17,8 @@
 #include "lockstep/record/state.h"
 #include "lockstep/record/summary.h"
 #include "lockstep/sweep/internal/printed_result.h"
+#include "lockstep/sweep/internal/sweep_requests.h"
+#include "lockstep/sweep/internal/trial_remains.h"
 
 namespace lockstep::sweep {
 namespace {
@@ -256,6 +258,18 @@ std::optional<TrialResult> result_of_asked_end(const SweepPaths& paths, const Sw
   // It had no steps left to leave out; the next attempt says so.
   if (summary.state == record::RunState::ended && !has_ended_on_request(folder)) return std::nullopt;
   return checked(result_in({folder, summary}, spec, TrialState::stopped), spec);
+}
+
+std::optional<TrialResult> end_between_attempts(const SweepPaths& paths, const SweepSpec& spec,
+                                                const Segment& segment) {
+  if (spec.trains()) {
+    ask_run_to_end(paths, segment.trial);
+    return result_of_asked_end(paths, spec, segment);
+  }
+  kill_remains(variable_of_trial(std::filesystem::absolute(paths.trial(segment.trial)).string()));
+  TrialResult result = result_of(paths, spec, {.segment = segment, .end = launch::End{0}});
+  if (result.outcome->state == TrialState::ended) result.outcome->state = TrialState::stopped;
+  return result;
 }
 
 std::string memory_hint(const SweepSpec& spec) {

@@ -26,6 +26,11 @@ TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Ende
 std::optional<TrialResult> result_of_asked_end(const SweepPaths& paths, const SweepSpec& spec,
                                                const Segment& segment);
 
+/// Ends a trial that has begun and that nobody trains now where it is. Another program than train has what
+/// its last attempt had printed. Nothing: its run ends when its turn comes.
+std::optional<TrialResult> end_between_attempts(const SweepPaths& paths, const SweepSpec& spec,
+                                                const Segment& segment);
+
 /// What to change where trials end for lack of memory.
 std::string memory_hint(const SweepSpec& spec);
 

@@ -1,5 +1,6 @@
 #include "lockstep/train/custom/trained_network.h"
 
+#include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/weights_file.h"
@@ -63,8 +64,9 @@ TrainedNetwork trained_network(const BuiltModel& built, const TrainedAs& as) {
   if (static_cast<int64_t>(model.classes.size()) > 0 &&
       static_cast<int64_t>(model.classes.size()) != model.input.classes) {
     throw Error(ErrorCode::invalid_option, "the network distinguishes " +
-                                               std::to_string(model.input.classes) + " classes, and " +
-                                               std::to_string(model.classes.size()) + " names are given");
+                                               counted(model.input.classes, "class") + ", and " +
+                                               counted(std::ssize(model.classes), "name") +
+                                               (model.classes.size() == 1 ? " is given" : " are given"));
   }
   while (static_cast<int64_t>(model.classes.size()) < model.input.classes)
     model.classes.push_back(std::to_string(model.classes.size()));

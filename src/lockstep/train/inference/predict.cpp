@@ -134,9 +134,10 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   while (use.classes.empty() && static_cast<int64_t>(model.classes.size()) < model.input.classes)
     model.classes.push_back(std::to_string(model.classes.size()));
   if (static_cast<int64_t>(model.classes.size()) != model.input.classes) {
-    throw Error(ErrorCode::invalid_option, "the weights distinguish " + std::to_string(model.input.classes) +
-                                               " classes, but " + std::to_string(model.classes.size()) +
-                                               " names are given");
+    throw Error(ErrorCode::invalid_option, "the weights distinguish " +
+                                               counted(model.input.classes, "class") + ", but " +
+                                               counted(std::ssize(model.classes), "name") +
+                                               (model.classes.size() == 1 ? " is given" : " are given"));
   }
   model.resize = options.resize;
   if (!options.resize_to.empty()) {
@@ -233,7 +234,7 @@ std::vector<Prediction> predict_together(Model model, const data::Dataset& datas
                    if (scores.size(1) != classes)
                      throw Error(ErrorCode::invalid_option, "the network gives " +
                                                                 counted(scores.size(1), "score") + " for " +
-                                                                std::to_string(classes) + " classes");
+                                                                counted(classes, "class"));
                    for (int64_t i = 0; i < shard.count; ++i) {
                      const double* row = scores.const_data_ptr<double>() + i * scores.size(1);
                      predictions[static_cast<size_t>(first + i)].scores.assign(row, row + scores.size(1));
@@ -317,9 +318,9 @@ void check_fits(const Prediction& prediction, size_t classes) {
   if (prediction.scores.size() == classes && static_cast<size_t>(prediction.target) < classes) return;
   throw Error(ErrorCode::invalid_option,
               "the prediction of " + quote(prediction.source) + " has " +
-                  std::to_string(prediction.scores.size()) + " scores and the target " +
-                  std::to_string(prediction.target) + ", and does not fit " + std::to_string(classes) +
-                  " classes",
+                  counted(std::ssize(prediction.scores), "score") + " and the target " +
+                  std::to_string(prediction.target) + ", and does not fit " +
+                  counted(static_cast<int64_t>(classes), "class"),
               "evaluate with the classes of the model, and open the data with them: SourceOptions::classes");
 }
 

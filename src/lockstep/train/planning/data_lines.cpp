@@ -82,7 +82,7 @@ std::vector<PlanLine> data_lines(const Plan& plan, const PlanReasons& reasons) {
   std::vector<PlanLine> lines;
   lines.push_back({"data",
                    (data.streamed ? "streamed " + noun + "s" : counted(data.train_count, noun)) + whole +
-                       ", " + with_commas(std::ssize(data.classes)) + " classes",
+                       ", " + counted(std::ssize(data.classes), "class"),
                    reasons.source.empty() ? "given" : reasons.source});
   if (!data.class_counts.empty()) lines.push_back(class_line(data));
   if (!data.class_weights.empty()) {

@@ -50,7 +50,7 @@ std::vector<PlanLine> network_lines(const Plan& plan, const PlanReasons& reasons
   if (!network.fresh_layers.empty()) {
     const size_t dropped = network.dropped_layers.size();
     lines.push_back({"new head", join(network.fresh_layers, ", "),
-                     "for " + with_commas(std::ssize(plan.data.classes)) + " classes" +
+                     "for " + counted(std::ssize(plan.data.classes), "class") +
                          (dropped == 0 ? ""
                                        : "; " + counted(static_cast<int64_t>(dropped), "layer") +
                                              (dropped == 1 ? " is" : " are") + " removed")});

@@ -1,0 +1,38 @@
+// What the relays of jobs and of sweeps share.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/cli/relay.h"
+#include "lockstep/cli/relay_message.h"
+#include "lockstep/cluster/command.h"
+#include "lockstep/launch/stop_signals.h"
+
+namespace lockstep::cli {
+
+/// "ours:12" of a profile with a login node; nothing for a word of another form. Throws not_found for an
+/// unknown profile, invalid_option for one without a login node.
+std::optional<RelayedJob> relayed_job(const std::string& word);
+
+/// Puts the profile into the message as it is there, with its secrets.
+void put_profile(const cluster::NamedProfile& found, RelayMessage& message);
+
+/// Runs the message's command there. show: gets what is printed there as it comes. Throws cluster and
+/// timeout.
+cluster::CommandEnd send(const cluster::NamedProfile& found, const RelayMessage& message,
+                         const std::vector<std::string>& files,
+                         const std::function<void(std::string_view)>& show = {});
+
+/// Runs words of the program there, whose output comes here; its exit status. A signal ends the command
+/// there; then nothing.
+std::optional<int> run_there(const cluster::NamedProfile& found, const std::vector<std::string>& words,
+                             const launch::StopSignals& signals, Console& console);
+
+/// `sweep` with a profile that has a login node, and commands on a sweep such as "ours:search". As relay().
+std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& console);
+
+}  // namespace lockstep::cli
