@@ -212,7 +212,8 @@ TEST(Share, PartsCoverTheWholeInOrderAndOwnersAgree) {
       EXPECT_EQ(at, total);
     }
   }
-  for (const Deal& deal : std::vector<Deal>{{1, 3}, {3, 6}, {2, 4, {2, 1}}, {3, 3, {1, 1000, 1}}}) {
+  for (const Deal& deal : std::vector<Deal>{
+           {1, 3}, {3, 6}, {2, 4, {2, 1}}, {3, 3, {1, 1000, 1}}, {1, 3, {12, 12, 8}}, {2, 4, {1, 3, 2, 2}}}) {
     for (const int64_t total : {0, 1, 7, 32, 65536}) {
       int64_t at = 0;
       for (int64_t worker = 0; worker < deal.workers; ++worker) {
@@ -229,6 +230,9 @@ TEST(Share, PartsCoverTheWholeInOrderAndOwnersAgree) {
   }
   EXPECT_EQ((Deal{2, 2, {2, 1}}.of_rank(32, 1)), (Range{21, 32}));
   EXPECT_EQ((Deal{2, 2, {1, 1}}.of_rank(7, 0)), (Range{0, 4})) << "as without loads";
+  EXPECT_EQ((Deal{1, 3, {12, 12, 8}}.of_worker(32, 1)), (Range{12, 24})) << "loads of workers";
+  EXPECT_EQ((Deal{2, 4, {1, 3, 2, 2}}.of_rank(16, 1)), (Range{8, 16}));
+  EXPECT_EQ((Deal{2, /*workers=*/2, {1, 3, 2, 2}}.of_rank(16, 0)), (Range{0, 8})) << "where only ranks count";
   EXPECT_EQ(used_shards(8, 128), 8);
   EXPECT_EQ(used_shards(8, 5), 2);
   EXPECT_EQ(used_shards(8, 1), 1);

@@ -4,16 +4,17 @@
 
 namespace lockstep {
 
-// Rounded to the nearest item, half up.
-int64_t Deal::begin_of(int64_t count, int64_t rank) const {
-  const int64_t before = std::accumulate(loads.begin(), loads.begin() + rank, int64_t{0});
-  const int64_t all = std::accumulate(loads.begin() + rank, loads.end(), before);
+// Where the part of a load begins, rounded to the nearest item, half up.
+int64_t Deal::begin_of(int64_t count, int64_t load) const {
+  const int64_t before = std::accumulate(loads.begin(), loads.begin() + load, int64_t{0});
+  const int64_t all = std::accumulate(loads.begin() + load, loads.end(), before);
   return (2 * count * before + all) / (2 * all);
 }
 
 Range Deal::of_rank(int64_t count, int64_t rank) const {
   if (loads.empty()) return part_of(count, ranks, rank);
-  return {begin_of(count, rank), begin_of(count, rank + 1)};
+  const int64_t each = static_cast<int64_t>(loads.size()) / ranks;
+  return {begin_of(count, rank * each), begin_of(count, (rank + 1) * each)};
 }
 
 std::vector<int64_t> Deal::parts(int64_t count) const {
@@ -23,6 +24,7 @@ std::vector<int64_t> Deal::parts(int64_t count) const {
 }
 
 Range Deal::of_worker(int64_t count, int64_t worker) const {
+  if (has_worker_loads()) return {begin_of(count, worker), begin_of(count, worker + 1)};
   const int64_t each = workers_of_rank();
   const Range rank = of_rank(count, worker / each);
   const Range own = part_of(rank.count(), each, worker % each);
@@ -38,6 +40,11 @@ int64_t Deal::rank_of(int64_t count, int64_t item) const {
 
 int64_t Deal::worker_of(int64_t count, int64_t item) const {
   const int64_t rank = rank_of(count, item), each = workers_of_rank();
+  if (has_worker_loads()) {
+    int64_t worker = rank * each;
+    while (!of_worker(count, worker).contains(item)) ++worker;
+    return worker;
+  }
   const Range own = of_rank(count, rank);
   return rank * each + owner_of(own.count(), each, item - own.begin);
 }

@@ -69,8 +69,8 @@ struct Share {
 struct Deal {
   int64_t ranks = 1;
   int64_t workers = 1;              ///< of all ranks
-  std::vector<int64_t> loads = {};  ///< a number above 0 for each rank, which gets items in proportion to it;
-                                    ///< empty: all ranks get equally many (part_of)
+  std::vector<int64_t> loads = {};  ///< a number above 0 for each rank, or for each worker, which gets items
+                                    ///< in proportion to it; empty: all get equally many (part_of)
 
   int64_t workers_of_rank() const { return workers / ranks; }
   Range of_rank(int64_t count, int64_t rank) const;
@@ -82,7 +82,8 @@ struct Deal {
   int64_t worker_of(int64_t count, int64_t item) const;
 
  private:
-  int64_t begin_of(int64_t count, int64_t rank) const;
+  int64_t begin_of(int64_t count, int64_t load) const;
+  bool has_worker_loads() const { return !loads.empty() && static_cast<int64_t>(loads.size()) == workers; }
 };
 
 /// Number of shards of a mini-batch of `count` samples if `shards` were requested. No shard has a single

@@ -214,9 +214,7 @@ const nn::NetworkInput& BuiltModel::input() const { return parts_->input; }
 const nn::Instance& BuiltModel::instance() const { return parts_->instance; }
 
 nn::NetworkInput input_of(const data::Dataset& dataset) {
-  const data::ImageFormat format = data::format_of(dataset);
-  if (format.kind == data::SampleKind::sequence) return sequence_input(dataset, format);
-  return {format.channels, format.height, format.width, static_cast<int64_t>(dataset.classes().size())};
+  return network_input(dataset, data::format_of(dataset));
 }
 
 data::SharedImages shared_images(const pool::Worker& worker) {

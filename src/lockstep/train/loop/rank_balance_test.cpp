@@ -71,6 +71,9 @@ TEST(RankBalance, NothingMovesForLittle) {
   Plan moved = plan_of(32, 16);
   moved.machine.rank_loads = {24, 8};
   EXPECT_THAT(balanced(moved, {0.1, 0.1}).first, IsEmpty());
+  moved.machine.workers = 4;
+  moved.machine.rank_loads = {12, 12, 4, 4};
+  EXPECT_THAT(balanced(moved, {0.1, 0.1}).first, IsEmpty()) << "loads of workers";
 }
 
 TEST(RankBalance, GroupsStayOnOneRankUnlessTheyCannot) {

@@ -8,6 +8,7 @@
 #include "lockstep/nn/network.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/train/options/plan.h"
+#include "lockstep/train/planning/shard_deal.h"
 
 namespace lockstep::train {
 
@@ -34,6 +35,7 @@ struct PlanReasons {
 
   std::string device;
   std::string workers;
+  ShardDeal deal;
   std::string loaders;  ///< processes that decode images for the ranks; empty: none
   int64_t loader_count = 0;
   bool shards_given = false;

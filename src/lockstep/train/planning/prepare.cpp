@@ -16,6 +16,7 @@
 #include "lockstep/train/planning/mini_batch.h"
 #include "lockstep/train/planning/module_choice.h"
 #include "lockstep/train/planning/network_choice.h"
+#include "lockstep/train/planning/network_work.h"
 #include "lockstep/train/planning/open_data.h"
 #include "lockstep/train/planning/option_checks.h"
 #include "lockstep/train/planning/plan_lines.h"
@@ -43,11 +44,6 @@ DataPaths paths_of(const TrainingRequest& request, const Options& options) {
   return {.train = request.dataset.empty() ? request.folder.string() : "",
           .validation = options.validation,
           .test = options.test};
-}
-
-nn::NetworkInput network_input(const data::Dataset& train, const data::ImageFormat& format) {
-  if (format.kind == data::SampleKind::sequence) return sequence_input(train, format);
-  return {format.channels, format.height, format.width, static_cast<int64_t>(train.classes().size())};
 }
 
 // --precision auto may later choose bf16-mixed, which needs less memory.
@@ -279,7 +275,12 @@ class Preparation {
     plan_.exchange.overlap = plan_.exchange.overlap && plan_.machine.device == "cpu";
     reasons_.device = std::move(placement.device_reason);
     reasons_.workers = std::move(placement.workers_reason);
-    plan_.machine.rank_loads = rank_loads(options_, plan_, machine_.rank_count(plan_.machine.devices));
+    reasons_.ranks = machine_.rank_count(plan_.machine.devices);
+    plan_.machine.rank_loads = rank_loads(options_, plan_, reasons_.ranks);
+    reasons_.deal = choose_deal(plan_, {.ranks = reasons_.ranks,
+                                        .one_machine = machine_.ranks_here == reasons_.ranks,
+                                        .work = forward_work(prepared_.network, plan_.network.input)});
+    if (!reasons_.deal.loads.empty()) plan_.machine.rank_loads = reasons_.deal.loads;
     reasons_.loaders = request_.loaders;
     reasons_.loader_count = request_.loader_count;
   }
@@ -372,7 +373,6 @@ class Preparation {
     reasons_.normalization_warning = normalization_warning(options_, request_.network, plan_.data.format);
     plan_.warnings = plan_warnings(plan_, reasons_, options_.resume);
     reasons_.dry = dry_;
-    reasons_.ranks = machine_.rank_count(plan_.machine.devices);
     plan_.lines = plan_lines(plan_, prepared_.network, reasons_);
   }
 

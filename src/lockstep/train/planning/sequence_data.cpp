@@ -14,11 +14,14 @@ data::ImageFormat sequence_format(const data::Dataset& train, data::PaddingSide 
   return format;
 }
 
-nn::NetworkInput sequence_input(const data::Dataset& train, const data::ImageFormat& format) {
+nn::NetworkInput network_input(const data::Dataset& train, const data::ImageFormat& format) {
+  const auto classes = static_cast<int64_t>(train.classes().size());
+  if (format.kind != data::SampleKind::sequence)
+    return {format.channels, format.height, format.width, classes};
   return {.channels = format.channels,
           .height = 1,
           .width = 1,
-          .classes = static_cast<int64_t>(train.classes().size()),
+          .classes = classes,
           .time_steps = format.width,
           .labels_time_steps = train.store().labels_time_steps()};
 }

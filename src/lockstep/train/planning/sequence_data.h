@@ -13,8 +13,8 @@ namespace lockstep::train {
 /// The channels, the length of the longest sequence, and the padding.
 data::ImageFormat sequence_format(const data::Dataset& train, data::PaddingSide padding);
 
-/// The input of a network for these sequences; the classes are the dataset's.
-nn::NetworkInput sequence_input(const data::Dataset& train, const data::ImageFormat& format);
+/// The input of a network for these samples, sequences or images; the classes are the dataset's.
+nn::NetworkInput network_input(const data::Dataset& train, const data::ImageFormat& format);
 
 /// The same sequences, the shortest first. Sequences of equal length keep their order.
 data::Dataset sorted_by_length(const data::Dataset& dataset);

@@ -47,18 +47,27 @@ std::string price_of_shards_alone(const Plan& plan, int64_t shards) {
          as_bytes(gradient_bytes(plan)) + " of gradients a step";
 }
 
-std::string shards_reason(const Plan& plan, bool given) {
+// How busy the worker with most shards leaves the others.
+double busy_share(const Plan& plan, int64_t used, int64_t ranks) {
+  const Deal deal = plan.machine.deal(ranks);
+  int64_t largest = 0;
+  for (int64_t worker = 0; worker < deal.workers; ++worker)
+    largest = std::max(largest, deal.of_worker(used, worker).count());
+  return static_cast<double>(used) / static_cast<double>(largest * deal.workers);
+}
+
+std::string shards_reason(const Plan& plan, const PlanReasons& reasons) {
   const int64_t shards = plan.step.shards, workers = plan.machine.workers;
-  std::string text = given
+  std::string text = reasons.shards_given
                          ? "asked for"
                          : "for " + with_commas(plan.network.learned_count) +
                                " learnables and mini-batches of " + std::to_string(plan.step.mini_batch_size);
   const int64_t used = used_shards(shards, plan.step.mini_batch_size);
-  if (const auto ranks = static_cast<int64_t>(plan.machine.rank_loads.size()); ranks > 0) {
-    text += "; by --worker-load ranks get " + join_numbers(plan.machine.deal(ranks).parts(used), ", ");
+  if (!plan.machine.rank_loads.empty() && reasons.deal.loads.empty()) {
+    text +=
+        "; by --worker-load ranks get " + join_numbers(plan.machine.deal(reasons.ranks).parts(used), ", ");
   } else {
-    const int64_t largest = divided_up(used, workers);
-    const double busy = static_cast<double>(used) / static_cast<double>(largest * workers);
+    const double busy = busy_share(plan, used, reasons.ranks);
     text += "; " + std::to_string(workers) + (workers == 1 ? " worker is " : " workers are ") +
             fixed(100 * busy, 0) + " % busy";
   }
@@ -179,13 +188,14 @@ std::vector<PlanLine> step_lines(const Plan& plan, const PlanReasons& reasons) {
   if (plan.exchange.averages()) {
     add_averaging_lines(lines, plan, reasons.shards_given);
   } else {
-    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons.shards_given)});
+    lines.push_back({"shards", std::to_string(plan.step.shards), shards_reason(plan, reasons)});
     lines.push_back({"mini-batch", std::to_string(plan.step.mini_batch_size),
                      mini_batch_reason(plan.step, reasons.mini_batch)});
     if (plan.step.batch_norm_group > 0)
       lines.push_back(
           {"batch norm", counted(plan.step.batch_norm_group, "sample"), batch_norm_reason(plan, reasons)});
   }
+  if (!reasons.deal.loads.empty()) lines.push_back({"deal", reasons.deal.value, reasons.deal.reason});
   if (plan.step.out_of_memory == OutOfMemory::split)
     lines.push_back(
         {"out of memory", "split",
