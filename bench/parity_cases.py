@@ -70,7 +70,6 @@ FEATURES = {
     "accumulation in 3 pieces": {"accumulate": 3},
     "4 shards": {"shards": 4},
     "5 shards, accumulation in 2 pieces, clipping": {"shards": 5, "accumulate": 2, "gradient-clip": 0.5},
-    "8 shards, 3 workers, batch norm over the mini-batch": {"shards": 8, "workers": 3, "batch-norm-group": "mini-batch"},
     "normalised by the training images": {"normalize": "mean-std"},
     "class weights": {"class-weights": "balanced"},
     "class weights, 5 shards, accumulation in 2 pieces": {"class-weights": "balanced", "shards": 5, "accumulate": 2},
@@ -81,8 +80,15 @@ FEATURES = {
     "order never drawn": {"shuffle": "never", "learning-rate": 1e-3},
 }
 
+# PyTorch's side is one process with the whole mini-batch.
+WHOLE_MINI_BATCH = {
+    f"batch norm over the mini-batch: 16 shards, {common.times(workers, 'worker')}":
+        {"batch-norm-group": "mini-batch", "shards": 16, "workers": workers} for workers in (1, 2, 3, 5, 8, 16)
+}
+
 NETWORKS = ("digits_cnn", "lenet")
 CASES = [Case(name, network, options) for name, options in {**OPTIMIZERS, **FEATURES}.items() for network in NETWORKS]
+CASES += [Case(name, "digits_cnn", options) for name, options in WHOLE_MINI_BATCH.items()]
 
 
 class PooledStatistics:

@@ -68,11 +68,11 @@ SETTINGS = {
 }
 
 
-# Of batch norm: groups of one worker, of several workers, and of unequal shards.
+# Of batch norm: groups of one worker, of several workers, and of unequal shards. 16 workers have a shard each.
 GROUPS = {
     "by default": ["--shards", "0", "--mini-batch-size", "64"],
-    "mini-batch": ["--batch-norm-group", "mini-batch"],
-    "one that does not divide": ["--batch-norm-group", "12", "--shards", "7", "--mini-batch-size", "31"],
+    "mini-batch": ["--batch-norm-group", "mini-batch", "--shards", "16"],
+    "one that does not divide": ["--batch-norm-group", "12", "--shards", "17", "--mini-batch-size", "37"],
     "mini-batch, 64-true": ["--batch-norm-group", "mini-batch", "--precision", "64-true", "--shards", "3"],
 }
 
@@ -123,12 +123,12 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
         for name, options in GROUPS.items():
             short = [*runs.SMALL, *options, "--max-steps", "3"]
             expected = None
-            for workers in runs.some([1, 3, 8], [2, 5]):
+            for workers in runs.some([1, 3, 16], [2, 5, 8]):
                 output = self.folder / f"{name}-{workers}"
                 runs.train(self.digits, output, "--validation", self.held_out, *short, "--workers", workers)
                 expected = expected or runs.weights(output)
                 self.assertEqual(runs.weights(output), expected, f"{name}, {workers} workers")
-            for ranks, workers in runs.some([(3, 1)], [(2, 2), (5, 1)]):
+            for ranks, workers in runs.some([(3, 1), (16, 1)], [(2, 1), (2, 2), (5, 1), (8, 1)]):
                 output = self.folder / f"{name}-{ranks}-ranks"
                 runs.run("run", "-n", ranks, runs.PROGRAM, "train", self.digits, "--output", output, "--validation",
                          self.held_out, *short, "--workers", workers)

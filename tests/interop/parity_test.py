@@ -25,7 +25,7 @@ CHOSEN = runs.some([
     ("lenet", "label smoothing"),
     ("digits_cnn", "label smoothing, class weights, 5 shards, accumulation in 2 pieces"),
     ("digits_cnn", "5 shards, accumulation in 2 pieces, clipping"),
-    ("digits_cnn", "8 shards, 3 workers, batch norm over the mini-batch"),
+    ("digits_cnn", "batch norm over the mini-batch: 16 shards, 3 workers"),
 ], [
     ("lenet", "sgdm, momentum 0"),
     ("lenet", "rmsprop"),

@@ -4,16 +4,19 @@
 usage: torchrun_test.py PROGRAM DIGITS CUSTOM_LOOP GLOO_RANK     with the Python that has PyTorch
 """
 
+import itertools
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_DIGITS"], CUSTOM_LOOP, GLOO_RANK = sys.argv[1:5]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "flow"))
 import runs
+import same_weights_test
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
@@ -65,15 +68,28 @@ dist.destroy_process_group()
 
 
 class Torchrun(runs.TestFolders, unittest.TestCase):
+    def check_ranks(self, count, *options):
+        """That this many ranks have the weights of one process."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as name:
+            ranks, alone = pathlib.Path(name) / "torchrun", pathlib.Path(name) / "alone"
+            runs.train(self.digits, alone, *options)
+            done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", str(count),
+                                   *runs.command("train", self.digits, "--output", ranks, *options)],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual(runs.weights(ranks), runs.weights(alone))
+            self.assertEqual(done.stdout.count("model saved in"), 1, "only rank 0 speaks")
+
     def test_torchrun_starts_our_ranks(self):
-        runs.train(self.digits, self.folder / "alone", *runs.SMALL)
-        done = subprocess.run([*TORCHRUN, "--no-python", "--nproc-per-node", "2",
-                               *runs.command("train", self.digits, "--output", self.folder / "torchrun", *runs.SMALL)],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertEqual(runs.weights(self.folder / "torchrun"), runs.weights(self.folder / "alone"))
-        self.assertEqual(done.stdout.count("model saved in"), 1, "only rank 0 speaks")
+        self.check_ranks(2, *runs.SMALL)
+
+    def test_groups_of_batch_norm(self):
+        few = [("by default", 5), ("mini-batch", 3), ("one that does not divide", 16)]
+        every = itertools.product(same_weights_test.GROUPS, [2, 3, 5, 8, 16])
+        for name, ranks in runs.some(few, [case for case in every if case not in few]):
+            with self.subTest(name, ranks=ranks):
+                self.check_ranks(ranks, *runs.SMALL, *same_weights_test.GROUPS[name], "--max-steps", "3", "--workers", "1")
 
     def test_torchrun_starts_ranks_that_evaluate(self):
         runs.train(self.digits, self.folder / "model", *runs.SMALL, "--max-steps", "3")

@@ -1,10 +1,8 @@
 #include "lockstep/train/inference/inference.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <semaphore>
-#include <span>
 
 #include <ATen/Parallel.h>
 #include <torch/nn/module.h>
@@ -15,10 +13,10 @@
 #include "lockstep/data/centre.h"
 #include "lockstep/device/isa.h"
 #include "lockstep/device/memory.h"
-#include "lockstep/kernels/shards_together.h"
 #include "lockstep/nn/state.h"
 #include "lockstep/nn/weights_file.h"
 #include "lockstep/train/step/batch_norm.h"
+#include "lockstep/train/step/evaluation_batches.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/options/on_worker.h"
 #include "lockstep/train/options/plan.h"
@@ -84,44 +82,6 @@ class Place {
  private:
   std::counting_semaphore<>& places_;
 };
-
-// Which shards of a worker go through the network as one batch. The bits of finite numbers are those of one
-// after the other.
-class Batches {
- public:
-  // most_samples: of a batch; 0: each shard is one.
-  explicit Batches(int64_t most_samples) : most_samples_(most_samples) {}
-
-  // The next batch is this number of the first of these shards: more than one where all layers were seen to
-  // keep shards of this size apart.
-  size_t next(std::span<const data::Shard> shards) const {
-    const int64_t samples = shards.front().count;
-    const auto known = kept_apart_.find(samples);
-    if (known == kept_apart_.end() || !known->second) return 1;
-    const auto most = static_cast<size_t>(std::max<int64_t>(1, most_samples_ / samples));
-    size_t count = 1;
-    while (count < std::min(most, shards.size()) && shards[count].count == samples) ++count;
-    return count;
-  }
-  // After a shard of this size alone.
-  void note(int64_t samples, bool kept_apart) { kept_apart_.emplace(samples, kept_apart); }
-
- private:
-  int64_t most_samples_;
-  std::map<int64_t, bool> kept_apart_;
-};
-
-// Calls `work` for each batch of these shards.
-void for_each_batch(std::span<const data::Shard> shards, Batches& batches,
-                    const std::function<void(const data::Shard& batch)>& work) {
-  while (!shards.empty()) {
-    const size_t count = batches.next(shards);
-    const kernels::ShardsTogether together(static_cast<int64_t>(count));
-    work(count == 1 ? shards.front() : data::joined(shards.first(count)));
-    if (count == 1) batches.note(shards.front().count, !together.mixed());
-    shards = shards.subspan(count);
-  }
-}
 
 }  // namespace
 
@@ -195,9 +155,9 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
                                 .order = {.shuffle = data::Shuffle::never},
                                 .read_ahead = read_ahead_of(model.input, options.mini_batch_size),
                                 .pinned = device.is_cuda()});
-    Batches batches(why_shards_alone(plan, device_kind).empty() ? runner.most_evaluated() : 0);
+    EvaluationBatches batches(why_evaluated_alone(plan, device_kind).empty() ? runner.most_evaluated() : 0);
     while (const auto batch = queue.next(together.stop)) {
-      for_each_batch(batch->shards, batches, [&](const data::Shard& shard) {
+      batches.for_each(batch->shards, [&](const data::Shard& shard, int64_t) {
         work(runner, shard, batch->cursor.step * options.mini_batch_size + shard.first);
         if (together.done) together.done(shard.count);
       });

@@ -36,10 +36,9 @@ inline Ranks ranks_of(const comm::Communicator& comm, int64_t here) {
 using ShardWork = std::function<void(ShardRunner& runner, const data::Shard& shard, int64_t first)>;
 
 /// Calls `work` for all shards of the dataset; the shards are the same for any number of workers, and each
-/// rank's workers have their part of them. Where layers keep shards apart, a worker computes several at once,
-/// and the bits are those of each alone, for finite numbers: with bf16 on AMX an infinity or a NaN may reach
-/// the image before it (kernels/internal/tile_convolution.h). Options as for predict. Throws cancelled after
-/// a stop, and invalid_option if a rank has other samples or another model than rank 0.
+/// rank's workers have their part of them. Where layers keep shards apart, a worker computes several at once
+/// (EvaluationBatches). Options as for predict. Throws cancelled after a stop, and invalid_option if a rank
+/// has other samples or another model than rank 0.
 ///   feature_steps  the number of first layers that ShardRunner::features runs
 void for_each_shard(Model model, const data::Dataset& dataset, const Options& options, size_t feature_steps,
                     const Together& together, const ShardWork& work);

@@ -1,11 +1,13 @@
 #include "lockstep/train/loop/scoring.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
 
 #include "lockstep/data/order.h"
 #include "lockstep/train/options/placement.h"
+#include "lockstep/train/step/evaluation_batches.h"
 
 namespace lockstep::train {
 
@@ -46,16 +48,22 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
                               .pinned = open_device(plan.machine.device, plan.machine.gpu).is_cuda(),
                               .images_wanted = kept_inputs_.batch_images(images) == BatchImages::wanted});
   HiddenStates hidden_states = make_hidden_states(plan, network_.prototype, network_.weights.flat());
+  EvaluationBatches batches(
+      why_evaluated_alone(plan, plan.machine.device).empty() ? worker.runner.most_evaluated() : 0);
   while (auto batch = queue.next(setup_.stop)) {
     kept_inputs_.add_images(images, batch->shards);
-    for (data::Shard& shard : batch->shards) {
-      if (setup_.stop.stop_requested()) break;
+    batches.for_each(batch->shards, [&](data::Shard shard, int64_t shards) {
+      if (setup_.stop.stop_requested()) return;
+      ShardResult* const results =
+          &results_[static_cast<size_t>(batch->cursor.step * plan.step.shards + shard.index)];
+      if (shards > 1) {
+        std::ranges::move(worker.runner.evaluate_together(shard, shards), results);
+        return;
+      }
       kept_inputs_.add_features(images, shard, worker.runner);
-      ShardResult& result =
-          results_[static_cast<size_t>(batch->cursor.step * plan.step.shards + shard.index)];
-      result = worker.runner.evaluate(shard, nullptr, hidden_states.rows(shard));
-      hidden_states.put(shard, std::exchange(result.hidden_state, {}));
-    }
+      *results = worker.runner.evaluate(shard, nullptr, hidden_states.rows(shard));
+      hidden_states.put(shard, std::exchange(results->hidden_state, {}));
+    });
     hidden_states.commit();
   }
 }

@@ -231,22 +231,27 @@ const device::JpegDecoder* open_jpeg_decoder(const Placement& placement) {
   }
 }
 
-std::string why_shards_alone(const Plan& plan, const std::string& device) {
+std::string why_evaluated_alone(const Plan& plan, const std::string& device) {
   const NetworkPlan& network = plan.network;
   const StepPlan& step = plan.step;
   if (device != "cpu") return "the GPU";
-  if (plan.exchange.averages()) return "--exchange average";
   if (!network.module_apart.empty()) return network.module_apart;
   if (!network.sums_shards)
     return network.input.time_steps > 0 ? "the sequences"
                                         : "a module or layer of the network that takes one shard at a time";
   if (network.frozen_layers > 0) return "the frozen first layers";
-  if (plan.data.augment.mixup != 0) return "mixup";
-  if (!plan.data.class_weights.empty()) return "--class-weights";
   if (step.kernels != Kernels::auto_) return "--kernels engine";
-  if (step.accumulate != 1) return "--accumulate";
   if (step.precision != Precision::single && step.precision != Precision::bf16_mixed)
     return std::string("--precision ") + enum_names(step.precision)[static_cast<size_t>(step.precision)];
+  return "";
+}
+
+std::string why_shards_alone(const Plan& plan, const std::string& device) {
+  if (std::string why = why_evaluated_alone(plan, device); !why.empty()) return why;
+  if (plan.exchange.averages()) return "--exchange average";
+  if (plan.data.augment.mixup != 0) return "mixup";
+  if (!plan.data.class_weights.empty()) return "--class-weights";
+  if (plan.step.accumulate != 1) return "--accumulate";
   return "";
 }
 

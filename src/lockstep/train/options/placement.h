@@ -66,6 +66,8 @@ const device::JpegDecoder* open_jpeg_decoder(const Placement& placement);
 /// is known without the layers' inputs. Of the plan only network, data, step and exchange are read.
 ///   device  as in Placement
 std::string why_shards_alone(const Plan& plan, const std::string& device);
+/// The same without a backward pass, in validation and inference. Of the plan only network and step are read.
+std::string why_evaluated_alone(const Plan& plan, const std::string& device);
 
 /// The default number of shards of a mini-batch: a function of network, options, kind of device and
 /// mini-batch, never of the number of cores or GPUs. If each shard is computed alone, a large network has

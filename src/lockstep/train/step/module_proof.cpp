@@ -139,7 +139,7 @@ PassBits ShardRunner::pass_bits(const data::Shard& samples, int64_t shards, bool
     if (together.mixed()) bits.apart = "a convolution has an unusual type";
     if (!bits.apart.empty()) return bits;
     check_logits(logits, target);
-    wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+    wide = widened(logits);
     loss = shards == 1 ? loss_of_shard(wide, target, samples, options_.label_smoothing)
                        : loss_of_several(wide, target, targets, options_.label_smoothing);
   }

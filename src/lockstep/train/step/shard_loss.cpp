@@ -84,6 +84,10 @@ void check_logits(const at::Tensor& logits, const at::Tensor& target) {
               "end it with a flatten and a fully connected layer");
 }
 
+at::Tensor widened(const at::Tensor& logits) {
+  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+}
+
 BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
                         double smoothing) {
   const at::Tensor sum = sum_of_losses(logits, target, shard, smoothing);

@@ -19,6 +19,9 @@ struct BatchLoss {
 /// Throws invalid_option if the logits are not [b,classes] for these targets [b], or [b,classes,T] for [b,T].
 void check_logits(const at::Tensor& logits, const at::Tensor& target);
 
+/// The logits in float32, or in float64 if they are.
+at::Tensor widened(const at::Tensor& logits);
+
 /// The loss of one shard, with mixup if the shard has a second target. `target` is the shard's on the
 /// logits' device. smoothing: UpdatePlan::label_smoothing.
 BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,

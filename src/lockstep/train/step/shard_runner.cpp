@@ -14,7 +14,6 @@
 #include "lockstep/base/seed.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/nn/freeze.h"
-#include "lockstep/nn/losses.h"
 #include "lockstep/train/options/number_type.h"
 #include "lockstep/train/step/shard_loss.h"
 #include "lockstep/train/step/shard_parts.h"
@@ -41,10 +40,6 @@ at::Tensor added_in_tree(const std::vector<at::Tensor>& shards) {
   const at::NoGradGuard no_grad;
   return comm::fold(shards, 0, static_cast<int64_t>(shards.size()),
                     [](at::Tensor left, const at::Tensor& right) { return left.add_(right); });
-}
-
-at::Tensor widened(const at::Tensor& logits) {
-  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
 }
 
 }  // namespace
@@ -106,20 +101,6 @@ nn::SequenceOutput ShardRunner::output_of(NetworkCopy& copy, const data::Shard& 
   }
   check_logits(output.logits, shard.target);
   return output;
-}
-
-// Layers in evaluation mode compute each sample by itself.
-nn::SequenceOutput ShardRunner::output_in_pieces(const data::Shard& shard,
-                                                 const std::vector<at::Tensor>& hidden_state) {
-  if (piece_ == 0 || shard.count <= piece_ || !options_.format.device.is_cpu() || shard.lengths.defined() ||
-      shard.input.defined())
-    return output_of(own_, shard, hidden_state);
-  std::vector<at::Tensor> logits;
-  for (int64_t begin = 0; begin < shard.count; begin += piece_) {
-    const Range part{begin, std::min(begin + piece_, shard.count)};
-    logits.push_back(output_of(own_, part_of_shard(shard, part), {}).logits);
-  }
-  return {.logits = at::cat(logits)};
 }
 
 void ShardRunner::hand_over_early(TakeGradient take) {
@@ -357,33 +338,9 @@ std::vector<ShardResult> ShardRunner::train_one_by_one(const ShardsOfNode& node,
   return results;
 }
 
-int64_t ShardRunner::most_evaluated() const { return std::min(piece_, kSamplesTogether); }
-
 at::Tensor ShardRunner::features(const at::Tensor& images) {
   const AutocastScope scope = autocast(WeightCasts::renew);
   return own_.output_of_frozen(data::to_input(images, options_.format), options_.frozen);
-}
-
-void ShardRunner::begin_evaluation() {
-  own_.instance.module->eval();
-  own_.training = false;
-  own_.norms.load(*own_.weights);
-}
-
-ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
-                                  const std::vector<at::Tensor>& hidden_state) {
-  const torch::NoGradGuard no_grad;
-  const AutocastScope scope = autocast(WeightCasts::renew);
-  nn::SequenceOutput output = output_in_pieces(shard, hidden_state);
-  const at::Tensor wide = widened(output.logits);
-  ShardResult result;
-  result.count = shard.count;
-  result.hidden_state = std::move(output.hidden_state);
-  const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
-  result.unread.push_back(unread_of(nn::cross_entropy_sum(wide, target), wide, target, {}));
-  result.unread_counts.push_back({shard.count, target_count(shard)});
-  if (logits != nullptr) *logits = wide.cpu();
-  return result;
 }
 
 }  // namespace lockstep::train

@@ -109,6 +109,10 @@ class ShardRunner {
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr,
                        const std::vector<at::Tensor>& hidden_state = {});
 
+  /// The same for several shards of equal size, which EvaluationBatches has found to go together: one result
+  /// each, with the same bits.
+  std::vector<ShardResult> evaluate_together(const data::Shard& joined, int64_t shards);
+
   /// The most samples of several shards that are evaluated at once. Only for a layer graph on a CPU.
   int64_t most_evaluated() const;
 

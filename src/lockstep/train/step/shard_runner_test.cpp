@@ -33,11 +33,27 @@ struct TrainedNetworkCopy {
         norms(probe_batch_norms(instance, kRunnerInput)),
         runner(instance, weights, norms, options) {}
 
-  // Loss, correct samples and batch norms' statistics of each shard.
+  // Loss, correct samples and, from training, batch norms' statistics of each shard.
   std::vector<ShardResult> reduced(std::vector<ShardResult> results) const {
-    reduce_results(results, static_cast<int64_t>(results.size()), /*pieces=*/1, norms,
-                   *comm::make_communicator());
+    const bool has_statistics = results.front().unread.front().numel() > 2;
+    reduce_results(results, static_cast<int64_t>(results.size()), /*pieces=*/1,
+                   has_statistics ? norms : std::vector<BatchNormInfo>(), *comm::make_communicator());
     return results;
+  }
+
+  void expect_equal(const std::vector<ShardResult>& found, const std::vector<ShardResult>& wanted) const {
+    const std::vector<ShardResult> ours = reduced(found), expected = reduced(wanted);
+    ASSERT_EQ(ours.size(), expected.size());
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_EQ(ours[i].loss, expected[i].loss);
+      EXPECT_EQ(ours[i].correct, expected[i].correct);
+      EXPECT_EQ(ours[i].targets, expected[i].targets);
+      ASSERT_EQ(ours[i].moments.size(), expected[i].moments.size());
+      for (size_t m = 0; m < ours[i].moments.size(); ++m) {
+        EXPECT_EQ(ours[i].moments[m].mean, expected[i].moments[m].mean);
+        EXPECT_EQ(ours[i].moments[m].deviation, expected[i].moments[m].deviation);
+      }
+    }
   }
 
   nn::Instance instance;
@@ -60,20 +76,7 @@ TEST(ShardRunner, ShardsTrainedTogetherGiveTheirOwnResults) {
       gradients.push_back(trained.runner.gradients());
     }
     ASSERT_EQ(trained.runner.most_together(8), 8) << name;
-    const std::vector<ShardResult> expected = trained.reduced(alone),
-                                   ours = trained.reduced(trained.runner.train_together(
-                                       {data::joined(shards), 4}, 32, /*step=*/0));
-    ASSERT_EQ(ours.size(), expected.size());
-    for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_EQ(ours[i].loss, expected[i].loss);
-      EXPECT_EQ(ours[i].correct, expected[i].correct);
-      EXPECT_EQ(ours[i].targets, expected[i].targets);
-      ASSERT_EQ(ours[i].moments.size(), expected[i].moments.size());
-      for (size_t m = 0; m < ours[i].moments.size(); ++m) {
-        EXPECT_EQ(ours[i].moments[m].mean, expected[i].moments[m].mean);
-        EXPECT_EQ(ours[i].moments[m].deviation, expected[i].moments[m].deviation);
-      }
-    }
+    trained.expect_equal(trained.runner.train_together({data::joined(shards), 4}, 32, /*step=*/0), alone);
     const std::vector<at::Tensor> sums = trained.runner.gradients();
     for (size_t p = 0; p < sums.size(); ++p) {
       EXPECT_TRUE(
@@ -137,17 +140,21 @@ TEST(ShardRunner, ShardsEvaluatedTogetherHaveTheirOwnScores) {
         const std::vector<data::Shard> shards = test::shards_of(7, samples, kDigitImage, kDigitClasses);
         ASSERT_GE(trained.runner.most_evaluated(), 7 * samples) << "network " << n;
         std::vector<at::Tensor> own(shards.size());
+        std::vector<ShardResult> alone;
         for (size_t i = 0; i < shards.size(); ++i) {
           const kernels::ShardsTogether one(1);
-          trained.runner.evaluate(shards[i], &own[i]);
+          alone.push_back(trained.runner.evaluate(shards[i], &own[i]));
           EXPECT_FALSE(one.mixed()) << "network " << n;
         }
         for (const size_t count : {2, 3, 7}) {
           const kernels::ShardsTogether together(static_cast<int64_t>(count));
           at::Tensor all;
-          trained.runner.evaluate(data::joined(std::span(shards).first(count)), &all);
+          const data::Shard joined = data::joined(std::span(shards).first(count));
+          trained.runner.evaluate(joined, &all);
           EXPECT_TRUE(at::equal(all, at::cat(at::TensorList(own.data(), count))))
               << "network " << n << ", " << count << " shards of " << samples;
+          trained.expect_equal(trained.runner.evaluate_together(joined, static_cast<int64_t>(count)),
+                               {alone.begin(), alone.begin() + static_cast<std::ptrdiff_t>(count)});
         }
       }
     }

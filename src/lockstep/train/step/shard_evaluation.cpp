@@ -1,0 +1,71 @@
+// The part of ShardRunner that evaluates.
+#include <algorithm>
+#include <utility>
+
+#include <ATen/Functions.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/nn/module.h>
+
+#include "lockstep/nn/losses.h"
+#include "lockstep/train/step/shard_loss.h"
+#include "lockstep/train/step/shard_parts.h"
+#include "lockstep/train/step/shard_runner.h"
+
+namespace lockstep::train {
+
+// Layers in evaluation mode compute each sample by itself.
+nn::SequenceOutput ShardRunner::output_in_pieces(const data::Shard& shard,
+                                                 const std::vector<at::Tensor>& hidden_state) {
+  if (piece_ == 0 || shard.count <= piece_ || !options_.format.device.is_cpu() || shard.lengths.defined() ||
+      shard.input.defined())
+    return output_of(own_, shard, hidden_state);
+  std::vector<at::Tensor> logits;
+  for (int64_t begin = 0; begin < shard.count; begin += piece_) {
+    const Range part{begin, std::min(begin + piece_, shard.count)};
+    logits.push_back(output_of(own_, part_of_shard(shard, part), {}).logits);
+  }
+  return {.logits = at::cat(logits)};
+}
+
+int64_t ShardRunner::most_evaluated() const { return std::min(piece_, kSamplesTogether); }
+
+void ShardRunner::begin_evaluation() {
+  own_.instance.module->eval();
+  own_.training = false;
+  own_.norms.load(*own_.weights);
+}
+
+ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
+                                  const std::vector<at::Tensor>& hidden_state) {
+  const torch::NoGradGuard no_grad;
+  const AutocastScope scope = autocast(WeightCasts::renew);
+  nn::SequenceOutput output = output_in_pieces(shard, hidden_state);
+  const at::Tensor wide = widened(output.logits);
+  ShardResult result;
+  result.count = shard.count;
+  result.hidden_state = std::move(output.hidden_state);
+  const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
+  result.unread.push_back(unread_of(nn::cross_entropy_sum(wide, target), wide, target, {}));
+  result.unread_counts.push_back({shard.count, target_count(shard)});
+  if (logits != nullptr) *logits = wide.cpu();
+  return result;
+}
+
+std::vector<ShardResult> ShardRunner::evaluate_together(const data::Shard& joined, int64_t shards) {
+  const torch::NoGradGuard no_grad;
+  const AutocastScope scope = autocast(WeightCasts::renew);
+  const at::Tensor wide = widened(output_of(own_, joined, {}).logits);
+  const std::vector<at::Tensor> logits = wide.chunk(shards), targets = joined.target.chunk(shards);
+  const BatchLoss loss = loss_of_several(wide, joined.target, targets, /*smoothing=*/0);
+  std::vector<ShardResult> results(static_cast<size_t>(shards));
+  for (int64_t i = 0; i < shards; ++i) {
+    const auto index = static_cast<size_t>(i);
+    results[index].count = joined.count / shards;
+    results[index].unread.push_back(unread_of(loss.of_each[index], logits[index], targets[index], {}));
+    results[index].unread_counts.push_back(
+        {results[index].count, target_count({.target = targets[index], .count = results[index].count})});
+  }
+  return results;
+}
+
+}  // namespace lockstep::train
