@@ -25,15 +25,28 @@ BucketExchange::~BucketExchange() {
   thread_.join();
 }
 
-void BucketExchange::begin(int64_t shard_count) {
-  const std::lock_guard lock(mutex_);
-  shard_count_ = shard_count;
-}
-
-void BucketExchange::ready(size_t bucket) {
+void BucketExchange::begin(int64_t own_count, int64_t shard_count) {
   {
     const std::lock_guard lock(mutex_);
-    if (++ready_[bucket] < options_.workers) return;
+    shard_count_ = shard_count;
+    own_ += own_count;
+    unbegun_ += own_count;
+    if (++begun_workers_ < options_.workers) return;
+  }
+  changed_.notify_all();  // the last worker may have no shards
+}
+
+bool BucketExchange::begin_node(int64_t shards) {
+  const std::lock_guard lock(mutex_);
+  unbegun_ -= shards;
+  return unbegun_ <= (options_.workers - 1) * shards;
+}
+
+void BucketExchange::ready(size_t bucket, int64_t shards) {
+  {
+    const std::lock_guard lock(mutex_);
+    ready_[bucket] += shards;
+    if (!is_ready(bucket)) return;
   }
   changed_.notify_all();
 }
@@ -41,7 +54,7 @@ void BucketExchange::ready(size_t bucket) {
 std::vector<comm::Node> BucketExchange::finish() {
   const auto now = Clock::now();
   std::unique_lock lock(mutex_);
-  const bool begun = ready_.front() == options_.workers;
+  const bool begun = is_ready(0);
   if (!begun) {
     ended_ = options_.agree();
     if (!ended_) throw Error(ErrorCode::internal, "a worker left out shards of a step that goes on");
@@ -60,6 +73,7 @@ std::vector<comm::Node> BucketExchange::finish() {
 
 void BucketExchange::reset() {
   std::fill(ready_.begin(), ready_.end(), 0);
+  begun_workers_ = own_ = unbegun_ = 0;
   spans_.clear();
   done_ = ended_ = false;
 }
@@ -83,7 +97,7 @@ void BucketExchange::serve() {
 // False if there is nothing more to do.
 bool BucketExchange::wait_for(size_t bucket) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closing_ || ready_[bucket] == options_.workers; });
+  changed_.wait(lock, [&] { return closing_ || is_ready(bucket); });
   return !closing_;
 }
 

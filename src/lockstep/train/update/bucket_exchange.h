@@ -17,8 +17,9 @@
 
 namespace lockstep::train {
 
-/// Shared by the workers of a process. In each step every worker calls begin(), then ready() for each bucket
-/// (in any order), unless the run ends before; then one thread calls finish(), while the workers wait.
+/// Shared by the workers of a process. In each step every worker calls begin(), then begin_node() for each
+/// node that it computes, its own or another worker's, and ready() for each bucket of it (in any order),
+/// unless the run ends before; then one thread calls finish(), while the workers wait.
 class BucketExchange {
  public:
   /// agree: whether the ranks have agreed to drop the step. It is called once in each step, before the first
@@ -35,9 +36,13 @@ class BucketExchange {
   BucketExchange(const BucketExchange&) = delete;
   BucketExchange& operator=(const BucketExchange&) = delete;
 
-  void begin(int64_t shard_count);
-  /// One worker's stack has this bucket complete. Any thread.
-  void ready(size_t bucket);
+  /// own_count: of the shards, those that this worker adds to the process's. Any thread.
+  void begin(int64_t own_count, int64_t shard_count);
+  /// A worker begins to compute a node of so many shards. True if it may be the worker's last one: nobody has
+  /// begun the rest, and it is at most such a node for each other worker. Any thread.
+  bool begin_node(int64_t shards);
+  /// A stack has this bucket of so many more shards, whoever they were dealt to. Any thread.
+  void ready(size_t bucket, int64_t shards);
 
   /// The sum over all shards, or nothing if the ranks have agreed to drop the step. Throws what the exchange
   /// threw.
@@ -53,6 +58,7 @@ class BucketExchange {
     Clock::time_point end;
   };
   void serve();
+  bool is_ready(size_t bucket) const { return begun_workers_ == options_.workers && ready_[bucket] == own_; }
   bool wait_for(size_t bucket);
   void exchange_step();
   void exchange(Range bucket);
@@ -66,7 +72,10 @@ class BucketExchange {
   std::mutex mutex_;
   std::condition_variable changed_;
   int64_t shard_count_ = 0;
-  std::vector<int64_t> ready_;  ///< number of workers that have each bucket
+  int64_t begun_workers_ = 0;   ///< that have begun this step
+  int64_t own_ = 0;             ///< shards of these workers
+  int64_t unbegun_ = 0;         ///< of them, those that nobody has begun to compute
+  std::vector<int64_t> ready_;  ///< of them, the number that each bucket has
   bool done_ = false;           ///< with this step
   bool closing_ = false;
   bool ended_ = false;  ///< as agreed in this step

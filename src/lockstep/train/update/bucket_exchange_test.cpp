@@ -33,11 +33,14 @@ struct BucketRank {
       const Range own =
           Deal{share.size, share.size * workers}.of_worker(kBucketShards, share.rank * workers + thread.rank);
       stack.begin(kBucketShards);
-      exchange.begin(kBucketShards);
-      for (int64_t shard = own.begin; shard < own.end; ++shard)
-        stack.take(single(shard), test::writer_of(gradients[static_cast<size_t>(shard)]));
+      exchange.begin(own.count(), kBucketShards);
       const auto buckets = static_cast<int64_t>(kBuckets.size());
-      for (int64_t i = 0; i < buckets; ++i) exchange.ready(static_cast<size_t>((i + thread.rank) % buckets));
+      for (int64_t shard = own.begin; shard < own.end; ++shard) {
+        exchange.begin_node(1);
+        stack.take(single(shard), test::writer_of(gradients[static_cast<size_t>(shard)]));
+        for (int64_t i = 0; i < buckets; ++i)
+          exchange.ready(static_cast<size_t>((i + thread.rank) % buckets), 1);
+      }
     });
   }
 
@@ -87,9 +90,22 @@ TEST(BucketExchange, AStepThatTheRanksEndGivesNothingAndTheNextOneAll) {
 TEST(BucketExchange, AWorkerThatLeavesOutItsShardsIsAnError) {
   const auto comm = comm::make_communicator();
   BucketRank rank(*comm, 2, [] { return false; });
-  rank.exchange.begin(kBucketShards);
-  rank.exchange.ready(0);
+  rank.exchange.begin(4, kBucketShards);
+  rank.exchange.begin(3, kBucketShards);
+  rank.exchange.ready(0, 4);
   EXPECT_THROW(rank.exchange.finish(), Error);
+}
+
+TEST(BucketExchange, ANodeMayBeAWorkersLastWhereTheOthersCanBeginTheRest) {
+  const auto comm = comm::make_communicator();
+  BucketRank rank(*comm, 3, [] { return true; });
+  for (const int64_t own : {3, 2, 2}) rank.exchange.begin(own, kBucketShards);
+  EXPECT_FALSE(rank.exchange.begin_node(2)) << "5 are left, and the two others could begin 4";
+  EXPECT_FALSE(rank.exchange.begin_node(1));
+  EXPECT_TRUE(rank.exchange.begin_node(2)) << "2 are left";
+  EXPECT_TRUE(rank.exchange.begin_node(1));
+  EXPECT_TRUE(rank.exchange.begin_node(1));
+  EXPECT_TRUE(rank.exchange.finish().empty());
 }
 
 TEST(BucketExchange, WhatTheExchangeThrowsIsThrownInTheStep) {

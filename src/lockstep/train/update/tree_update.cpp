@@ -45,8 +45,6 @@ PartNames TreeUpdate::part_names() const {
   return {.part = "shard", .with_worker = true, .may_be_more = true};
 }
 
-Takeover TreeUpdate::takeover() const { return exchange_.overlaps() ? Takeover::never : Takeover::allowed; }
-
 void TreeUpdate::begin(int64_t /*step*/) {}
 void TreeUpdate::end_after(int64_t /*step*/) {}
 void TreeUpdate::finish(Share /*thread*/, int64_t /*step*/) {}
@@ -61,8 +59,10 @@ void TreeUpdate::begin_step(Share thread, const data::Batch& batch) {
 
 // Where backward may write the node's gradients; null where they go to the exchange otherwise.
 std::unique_ptr<kernels::GradientTarget> TreeUpdate::begin_node(const WorkerShards& work) {
+  const bool may_be_last = exchange_.may_be_last(work.node());
   if (work.interleaved) return nullptr;
-  if (exchange_.begin_early(work.thread, work.node())) {
+  if (may_be_last) {
+    exchange_.begin_early(work.thread, work.node());
     work.runner.hand_over_early([this, thread = work.thread](size_t parameter, const at::Tensor& gradient) {
       exchange_.take_early(thread, parameter, gradient);
     });
