@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <ATen/Functions.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/comm/buckets.h"
 
@@ -18,11 +20,12 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
       updater_(make_updater(group, weights, optimizer, options.gradient_clip, options.not_finite)) {
   for (int64_t thread = 0; thread < group.size(); ++thread)
     stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
-  if (!options.overlap || !weights.device().is_cpu()) return;
+  if (!options.overlap) return;
   std::vector<int64_t> starts;
   for (const ParameterSlot& slot : weights.slots()) starts.push_back(slot.offset);
-  const std::vector<Range> buckets = comm::cut_buckets(
-      starts, weights.element_count(), comm::measure_bucket(comm, weights.type(), weights.element_count()));
+  const std::vector<Range> buckets =
+      comm::cut_buckets(starts, weights.element_count(),
+                        comm::measure_bucket(comm, weights.flat().options(), weights.element_count()));
   if (buckets.size() == 1) return;
   bucket_sizes_.resize(buckets.size());
   for (const int64_t start : starts) {
@@ -31,8 +34,12 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
     bucket_of_.push_back(static_cast<size_t>(bucket - buckets.begin()));
     ++bucket_sizes_[bucket_of_.back()];
   }
-  beside_ = std::make_unique<BucketExchange>(
-      comm, stacks_, BucketExchange::Options{.buckets = buckets, .workers = group.size(), .agree = agree_});
+  beside_ = std::make_unique<BucketExchange>(comm, stacks_,
+                                             BucketExchange::Options{.buckets = buckets,
+                                                                     .workers = group.size(),
+                                                                     .agree = agree_,
+                                                                     .sum = at::empty_like(weights.flat()),
+                                                                     .stream = std::move(options.stream)});
 }
 
 void Exchange::begin(Share thread, int64_t own_count, int64_t shard_count) {

@@ -25,6 +25,8 @@ struct ExchangeOptions {
   NotFinite not_finite = NotFinite::update;
   bool in_place = false;  ///< backward may write gradients into the nodes' buffers; for networks of layers
   bool overlap = true;    ///< between ranks: send the gradients that are done while backward makes the others
+  /// Of the weights' device, on which these are sent.
+  std::unique_ptr<device::SideStream> stream = std::make_unique<device::SideStream>();
   std::function<bool()>
       agree;  ///< the ranks agree whether this step is dropped; called once a step, from any thread
 };

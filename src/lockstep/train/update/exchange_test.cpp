@@ -72,12 +72,12 @@ at::Tensor summed(const SharedWeights& start, const std::vector<at::Tensor>& gra
 // One step over ranks and threads, or two steps of which the ranks drop the first. Returns how many ranks
 // have other weights than the first weights minus the sum in the tree.
 int wrong_after_step(int64_t ranks, int64_t threads, const std::vector<int64_t>& layers, bool overlap,
-                     bool drop = false) {
+                     bool drop = false, decltype(test::on_ranks)* on_ranks = test::on_ranks) {
   const SharedWeights start(test::linear_layers(layers), at::kFloat, at::kCPU);
   const auto gradients = test::vectors_of(kExchangeShards, start.element_count(), at::kFloat);
   const at::Tensor expected = summed(start, gradients);
   std::atomic<int> wrong = 0;
-  test::on_ranks(ranks, [&](comm::Communicator& comm) {
+  on_ranks(ranks, [&](comm::Communicator& comm) {
     at::set_num_threads(1);
     comm::ThreadGroup group(threads);
     std::atomic<bool> dropped = drop;
@@ -115,6 +115,14 @@ const std::vector<int64_t> kLargeLayers{1100, 1000, 1100};
 TEST(Exchange, BesideBackwardItIsTheSame) {
   EXPECT_EQ(wrong_after_step(2, 2, kLargeLayers, true), 0);
   EXPECT_EQ(wrong_after_step(3, 1, kLargeLayers, true), 0);
+}
+
+TEST(Exchange, BesideBackwardItIsTheSameOverLinksBetweenGpus) {
+  for (const int64_t ranks : {1, 2, 4}) {
+    for (const bool overlap : {false, true})
+      EXPECT_EQ(wrong_after_step(ranks, 1, kLargeLayers, overlap, /*drop=*/false, test::on_linked_ranks), 0)
+          << ranks << " ranks, overlap " << overlap;
+  }
 }
 
 // Every rank's first worker stands still in its first shard until the second one has computed all others of

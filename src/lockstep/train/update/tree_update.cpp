@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/device/gpu.h"
 #include "lockstep/train/options/placement.h"
 #include "lockstep/train/step/norm_groups.h"
 
 namespace lockstep::train {
 namespace {
+
+// What is sent beside backward goes there.
+std::unique_ptr<device::SideStream> side_stream(const Plan& plan) {
+  if (plan.machine.device == "cpu" || !plan.exchange.overlap) return std::make_unique<device::SideStream>();
+  return device::gpu_library().make_side_stream(plan.machine.gpu);
+}
 
 ExchangeOptions exchange_options(const UpdateParts& parts) {
   const Plan& plan = parts.plan;
@@ -17,6 +24,7 @@ ExchangeOptions exchange_options(const UpdateParts& parts) {
           .not_finite = plan.step.precision == Precision::fp16_mixed ? NotFinite::skip : NotFinite::update,
           .in_place = !parts.prototype.layers.empty(),
           .overlap = plan.exchange.overlap && !groups_span_ranks(plan, parts.comm.size()),
+          .stream = side_stream(plan),
           .agree = parts.agree};
 }
 
