@@ -301,8 +301,7 @@ class Preparation {
     plan_.machine.cuda_graphs = recording.use;
     plan_.machine.side_by_side = recording.side_by_side;
     reasons_.cuda_graphs = recording.reason;
-    // A recording makes all gradients of a pass at once.
-    plan_.exchange.overlap = plan_.exchange.overlap && !recording.use;
+    plan_.exchange.overlap = plan_.exchange.overlap && !recording.use;  // which makes all gradients at once
     ImageSets images = open_image_sets(sets_, plan_, caches_,
                                        {.share = request_.images,
                                         .most_bytes = memory_bytes(),
