@@ -3,7 +3,9 @@
 CPU for any number of GPUs and workers.
 
 LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL
-the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example. """
+the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example.
+
+Long because the tests share what the CPU has trained. """
 
 import json
 import os
