@@ -3,7 +3,9 @@
 CPU for any number of GPUs and workers.
 
 LOCKSTEP_STAND_IN names the folder of the stand-ins for the CUDA plug-in and for NVIDIA's driver, LOCKSTEP_FIT_ON_POOL
-the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example. """
+the tests of training in tasks, LOCKSTEP_CUSTOM_LOOP the example.
+
+Long because the tests share what the CPU has trained. """
 
 import json
 import os
@@ -36,6 +38,11 @@ SETTINGS = {
                                      "--normalize", "mean-std"],
     "averaged": ["--exchange", "average", "--averaging-frequency", "3", "--shards", "8", "--mini-batch-size", "4"],
 }
+
+# Two layers that are larger than the largest bucket, so that there are two buckets at least.
+LARGE = [{"type": "flatten"}, {"type": "linear", "features": 1100}, {"type": "relu"},
+         {"type": "linear", "features": 1000}, {"type": "relu"}, {"type": "linear", "features": 1100}, {"type": "relu"},
+         {"type": "linear", "features": "classes"}]
 
 
 # A colour JPEG and a grey one of 16x16 pixels; other numbers in their quantization tables make other images of them.
@@ -117,6 +124,37 @@ class Gpus(runs.TestFolders, unittest.TestCase):
         answers = [self.run_here(*command, "evaluate", output, self.held_out, "--json")
                    for command in ([], ["run", "-n", 3, runs.PROGRAM])]
         self.assertEqual(answers[0], answers[1])
+
+    def test_the_exchange_beside_backward_changes_no_bit(self):
+        network = self.folder / "large.json"
+        network.write_text(json.dumps(LARGE))
+        options = [*runs.SMALL, "--network", network, "--max-steps", "4"]
+        on_cpu, _ = self.train("beside cpu", *ON_CPU, *options)
+        places = {"1": ["--devices", "0"], "2": ["--devices", "3,1"], "4": ["--execution", "multi-gpu"]}
+        ways = {"beside": ["--cuda-graphs", "off"], "after": ["--cuda-graphs", "off", "--overlap=false"],
+                "recorded": ["--cuda-graphs", "on"]}
+
+        def check(output, ranks, way):
+            self.assertEqual(runs.weights(output), runs.weights(on_cpu))
+            several = runs.of_kind(output, "shards")[-1]["values"]["buckets"] > 1
+            self.assertEqual(several, way == "beside" and ranks > 1)
+            hidden = [event["values"]["hidden_exchange_seconds"] for event in runs.of_kind(output, "step")]
+            self.assertTrue(hidden)
+            if not several:
+                self.assertEqual(set(hidden), {0})
+
+        for ranks, place in places.items():
+            for way, more in ways.items():
+                with self.subTest(gpus=ranks, way=way):
+                    check(self.train(f"{way} on {ranks}", *place, *options, *more)[0], int(ranks), way)
+        for ranks in (2, 4):
+            with self.subTest(processes=ranks):
+                output = self.folder / f"beside in {ranks}"
+                self.run_here("run", "-n", ranks, runs.PROGRAM, "train", self.digits, "--validation", self.held_out,
+                              "--output", output, *options, "--cuda-graphs", "off")
+                check(output, ranks, "beside")
+        with self.subTest("workers of one GPU"):
+            check(self.train("beside shared", *PLACES["two workers each"], *options)[0], 4, "beside")
 
     def test_processes_without_a_gpu_load_data_for_those_that_have_one(self):
         """Also into the memory of a GPU, and where a loader stops in the middle."""

@@ -15,10 +15,10 @@ constexpr int64_t kSmallest = int64_t{1} << 14, kLargest = int64_t{1} << 20;
 constexpr double kMostOverBest = 1.25;  // of the cost of an element
 
 // The time of one exchange on the slowest rank.
-double seconds_of_exchange(Communicator& comm, at::ScalarType type, int64_t count) {
+double seconds_of_exchange(Communicator& comm, const at::TensorOptions& kind, int64_t count) {
   constexpr size_t kRounds = 3;
   const Share share = comm.share();
-  const std::vector<Node> nodes{{{share.rank, share.rank + 1}, at::zeros({count}, type)}};
+  const std::vector<Node> nodes{{{share.rank, share.rank + 1}, at::zeros({count}, kind)}};
   comm.reduce_tree(nodes, share.size);  // the first exchange touches new memory
   std::array<double, kRounds> seconds{};
   for (double& one : seconds) {
@@ -32,12 +32,12 @@ double seconds_of_exchange(Communicator& comm, at::ScalarType type, int64_t coun
 
 }  // namespace
 
-int64_t measure_bucket(Communicator& comm, at::ScalarType type, int64_t count) {
+int64_t measure_bucket(Communicator& comm, const at::TensorOptions& kind, int64_t count) {
   if (comm.size() == 1 || count < 2 * kSmallest) return count;
   double cost = std::numeric_limits<double>::infinity();
   int64_t size = kSmallest;
   for (int64_t larger = kSmallest; larger <= std::min(kLargest, count); larger *= 4) {
-    const double of_larger = seconds_of_exchange(comm, type, larger) / static_cast<double>(larger);
+    const double of_larger = seconds_of_exchange(comm, kind, larger) / static_cast<double>(larger);
     if (cost <= kMostOverBest * of_larger) break;
     size = larger;
     cost = of_larger;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "lockstep/base/error.h"
@@ -26,6 +27,18 @@ void finish_work(at::Device device) {
   if (device.is_cpu()) return;
   const c10::impl::VirtualGuardImpl guard(device.type());
   guard.synchronizeStream(guard.getStream(device));
+}
+
+// The engine copies between two GPUs on the current stream of the sender's. Where this thread works beside
+// the default stream of its own GPU, the copy shall not queue behind the work of the sender's default stream.
+void copy_between(const at::Tensor& from, const at::Tensor& to) {
+  const c10::impl::VirtualGuardImpl guard(to.device().type());
+  if (from.device() == to.device() || guard.getStream(to.device()) == guard.getDefaultStream(to.device())) {
+    to.copy_(from);
+    return;
+  }
+  const c10::StreamGuard beside(guard.getStreamFromGlobalPool(from.device(), /*isHighPriority=*/true));
+  to.copy_(from);
 }
 
 }  // namespace
@@ -55,7 +68,7 @@ class ThreadLinks::Link : public device::GpuLink {
         throw Error(ErrorCode::internal, "rank " + std::to_string(message.peer) + " sent " +
                                              c10::str(values.sizes()) + " where " +
                                              c10::str(message.values.sizes()) + " were expected");
-      at::Tensor(message.values).copy_(values);
+      copy_between(values, message.values);
     }
     finish_work(device_);
     empty_boxes_from(taken);

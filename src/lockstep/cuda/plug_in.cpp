@@ -16,6 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include "lockstep/cuda/cuda_graph.h"
+#include "lockstep/cuda/cuda_side_stream.h"
 #include "lockstep/cuda/flat_kernels.h"
 #include "lockstep/cuda/nccl_link.h"
 #include "lockstep/cuda/nvjpeg_decoder.h"
@@ -187,6 +188,10 @@ class Library : public device::GpuLibrary {
     return make_cuda_graph(index);
   }
 
+  std::unique_ptr<device::SideStream> make_side_stream(int64_t index) const override {
+    return make_cuda_side_stream(index);
+  }
+
   const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const override {
     return nvjpeg_decoder(gpus, kind_of(properties_of(gpus.front())));
   }
@@ -204,7 +209,7 @@ class Library : public device::GpuLibrary {
 }  // namespace lockstep::cuda
 
 extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary*
-lockstep_gpu_library_6() {
+lockstep_gpu_library_7() {
   static const lockstep::cuda::Library library;
   return &library;
 }

@@ -14,6 +14,7 @@
 #include "lockstep/device/gpu_link.h"
 #include "lockstep/device/inventory.h"
 #include "lockstep/device/jpeg_decoder.h"
+#include "lockstep/device/side_stream.h"
 #include "lockstep/device/step_graph.h"
 #include "lockstep/device/update_rule.h"
 
@@ -80,6 +81,9 @@ class GpuLibrary {
   /// Of work on one GPU. Throws std::exception.
   virtual std::unique_ptr<StepGraph> make_step_graph(int64_t index) const = 0;
 
+  /// Of one GPU. Throws std::exception.
+  virtual std::unique_ptr<SideStream> make_side_stream(int64_t index) const = 0;
+
   /// nvJPEG on these GPUs, one or more of one kind, in turn. The same object for the same GPUs, for the life
   /// of the process. Throws std::exception if nvJPEG is missing.
   virtual const JpegDecoder& jpeg_decoder(const std::vector<int64_t>& gpus) const = 0;
@@ -110,6 +114,6 @@ const GpuLibrary& gpu_library();
 
 /// The name of the function `const GpuLibrary* f()` that the plug-in exports. Its number changes with this
 /// header.
-inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_6";
+inline constexpr const char* kGpuLibrarySymbol = "lockstep_gpu_library_7";
 
 }  // namespace lockstep::device

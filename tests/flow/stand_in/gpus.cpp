@@ -129,6 +129,9 @@ class StandIn : public device::GpuLibrary {
   std::unique_ptr<device::StepGraph> make_step_graph(int64_t) const override {
     return std::make_unique<device::RepeatedWork>();
   }
+  std::unique_ptr<device::SideStream> make_side_stream(int64_t) const override {
+    return std::make_unique<device::SideStream>();
+  }
   const device::JpegDecoder& jpeg_decoder(const std::vector<int64_t>&) const override {
     if (std::getenv("STAND_IN_WITHOUT_NVJPEG") != nullptr) throw std::runtime_error("there is no nvJPEG");
     return decoder_;
@@ -151,7 +154,7 @@ class StandIn : public device::GpuLibrary {
 }  // namespace lockstep
 
 extern "C" __attribute__((visibility("default"))) const lockstep::device::GpuLibrary*
-lockstep_gpu_library_6() {
+lockstep_gpu_library_7() {
   static const lockstep::StandIn library;
   return &library;
 }

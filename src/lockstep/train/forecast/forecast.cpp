@@ -132,7 +132,7 @@ class CostModel {
       own.push_back(part_of(shards_, workers_, worker).count());
       seconds.push_back(shard_ / speed_of(worker));
     }
-    return seconds_until_done(std::move(own), seconds, !on_gpu_ && !overlaps());
+    return seconds_until_done(std::move(own), seconds, !on_gpu_);
   }
 
   // With more cores than this machine has: all nodes, the weights and the optimizer's state pass through
@@ -315,14 +315,12 @@ void warn(Forecast& forecast, const Plan& plan, const ForecastOptions& asked) {
   const auto [slow, fast] = std::minmax_element(asked.worker_speeds.begin(), asked.worker_speeds.end());
   const bool given = slow != asked.worker_speeds.end() && *slow < *fast;
   if (!given && forecast.costs.slowest_over_fastest < kUnequal) return;
-  const bool overlaps = !machines.empty() && plan.exchange.overlap;
-  const std::string apart = on_gpu ? "GPUs" : overlaps ? "machines with --overlap" : "";
   forecast.warnings.push_back(
       std::string("workers are of unequal speed (") +
       (given ? "--worker-speeds" : "measured: " + fixed(forecast.costs.slowest_over_fastest, 2) + " to 1") +
       "): faster workers take over shards that others have not begun" +
-      (apart.empty() ? "; more --shards balance them better"
-                     : "; not between " + apart + ", where the slowest worker decides"));
+      (on_gpu ? "; not between GPUs, where the slowest worker decides"
+              : "; more --shards balance them better"));
 }
 
 }  // namespace

@@ -146,6 +146,16 @@ TEST(Forecast, FasterWorkersTakeMoreShards) {
   EXPECT_NEAR(c.make().rows[0].compute, 0.010 / 0.33 * 4, 1e-9) << "between machines nobody takes over";
 }
 
+TEST(Forecast, OnEachMachineShardsAreTakenOverWhileGradientsTravel) {
+  Case c;
+  c.asked.forecast = {4};
+  c.asked.workers_per_machine = 2;
+  c.asked.worker_speeds = {100, 33, 100, 33};
+  EXPECT_TRUE(c.plan.exchange.overlap);
+  EXPECT_NEAR(c.make().rows[0].compute, 0.010 / 0.33, 1e-9) << "of four shards the slow one computes one";
+  EXPECT_THAT(c.make().warnings, Contains(HasSubstr("more --shards balance them better")));
+}
+
 TEST(Forecast, SpeedsThatWereMeasuredAreNoAssumption) {
   Case c;
   c.asked.worker_speeds = {100, 100, 80};

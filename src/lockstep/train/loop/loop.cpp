@@ -76,7 +76,7 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
            .agree = [this] { return agree(); },
            .averaged_step = setup_.state.averaged_step,
            .last_step = setup_.more_passes ? setup_.plan.length.max_steps : setup_.plan.length.total_steps})),
-      shard_queue_(group_.size(), update_->takeover()),
+      shard_queue_(group_.size()),
       step_groups_({.group_samples = setup_.plan.step.batch_norm_group,
                     .rank = setup_.comm.rank(),
                     .deal = setup_.plan.machine.deal(setup_.comm.size()),

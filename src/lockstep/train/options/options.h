@@ -347,8 +347,8 @@ struct Options {
           "gradients between ranks, so the number of ranks affects the weights, but the number of workers of "
           "a rank does not");
     field("overlap", self.overlap, place,
-          "tree with several ranks, on a CPU: send gradients in buckets while the backward pass computes the "
-          "others; the weights do not depend on it");
+          "tree with several ranks: send gradients in buckets while the backward pass computes the others, "
+          "on GPUs without --cuda-graphs; the weights do not depend on it");
     field("powersgd-rank", self.powersgd_rank, weights,
           "--exchange powersgd: columns of the two factors that replace a matrix of gradients",
           between(1, 1024));

@@ -272,7 +272,6 @@ class Preparation {
   void place_workers() {
     Placement placement = resolve_placement(options_, plan_.step.shards, machine_.inventory, machine_.ranks);
     place_on(plan_.machine, placement, plan_.data.format.jpeg_decoder);
-    plan_.exchange.overlap = plan_.exchange.overlap && plan_.machine.device == "cpu";
     reasons_.device = std::move(placement.device_reason);
     reasons_.workers = std::move(placement.workers_reason);
     reasons_.ranks = machine_.rank_count(plan_.machine.devices);
@@ -303,6 +302,7 @@ class Preparation {
     plan_.machine.cuda_graphs = recording.use;
     plan_.machine.side_by_side = recording.side_by_side;
     reasons_.cuda_graphs = recording.reason;
+    plan_.exchange.overlap = plan_.exchange.overlap && !recording.use;  // which makes all gradients at once
     ImageSets images = open_image_sets(sets_, plan_, caches_,
                                        {.share = request_.images,
                                         .most_bytes = memory_bytes(),

@@ -53,7 +53,6 @@ std::vector<data::Shard> ShardQueue::take(int64_t thread, int64_t most, const Sh
     own.erase(own.begin(), end);
     return shards;
   }
-  if (takeover_ == Takeover::never) return {};
   auto& richest = *std::max_element(offered_.begin(), offered_.end(),
                                     [](const auto& a, const auto& b) { return a.size() < b.size(); });
   if (richest.empty()) return {};

@@ -13,9 +13,6 @@
 
 namespace lockstep::train {
 
-/// Whether a thread may compute shards of another thread.
-enum class Takeover { allowed, never };
-
 /// How many of its shards a thread takes at once: as many as go together, or at most half of those that it
 /// has left, so that another thread can take over the rest.
 enum class OwnShards { together, halved };
@@ -30,8 +27,7 @@ struct ShardGroups {
 /// Any thread may call it. The caller has a barrier between two steps.
 class ShardQueue {
  public:
-  explicit ShardQueue(int64_t threads, Takeover takeover = Takeover::allowed)
-      : takeover_(takeover), offered_(static_cast<size_t>(threads)) {}
+  explicit ShardQueue(int64_t threads) : offered_(static_cast<size_t>(threads)) {}
 
   /// Sets a thread's own shards of the next step. Shards of the last step that are left are dropped.
   void offer(int64_t thread, const std::vector<data::Shard>& shards);
@@ -48,7 +44,6 @@ class ShardQueue {
   std::vector<data::Shard> take(int64_t thread, int64_t most, const ShardGroups& groups);
 
  private:
-  const Takeover takeover_;
   std::mutex mutex_;
   OwnShards own_ = OwnShards::together;
   std::vector<std::deque<data::Shard>> offered_;  // of each thread

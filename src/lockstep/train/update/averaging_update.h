@@ -14,7 +14,6 @@ class AveragingUpdate final : public StepUpdate {
   explicit AveragingUpdate(UpdateParts parts);
 
   PartNames part_names() const override { return {.part = "replica"}; }
-  Takeover takeover() const override { return Takeover::allowed; }
 
   void begin(int64_t step) override { averaging_.begin(step); }
   void end_after(int64_t step) override { averaging_.end_after(step); }

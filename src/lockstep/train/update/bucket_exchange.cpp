@@ -11,7 +11,11 @@ namespace lockstep::train {
 
 BucketExchange::BucketExchange(comm::Communicator& comm, const std::vector<comm::NodeStack>& stacks,
                                Options options)
-    : comm_(comm), stacks_(stacks), options_(std::move(options)), ready_(options_.buckets.size()) {
+    : comm_(comm),
+      stacks_(stacks),
+      options_(std::move(options)),
+      ready_(options_.buckets.size()),
+      marks_(options_.buckets.size()) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -25,23 +29,39 @@ BucketExchange::~BucketExchange() {
   thread_.join();
 }
 
-void BucketExchange::begin(int64_t shard_count) {
-  const std::lock_guard lock(mutex_);
-  shard_count_ = shard_count;
-}
-
-void BucketExchange::ready(size_t bucket) {
+void BucketExchange::begin(int64_t own_count, int64_t shard_count) {
   {
     const std::lock_guard lock(mutex_);
-    if (++ready_[bucket] < options_.workers) return;
+    shard_count_ = shard_count;
+    own_ += own_count;
+    unbegun_ += own_count;
+    if (++begun_workers_ < options_.workers) return;
+  }
+  changed_.notify_all();  // the last worker may have no shards
+}
+
+bool BucketExchange::begin_node(int64_t shards) {
+  const std::lock_guard lock(mutex_);
+  unbegun_ -= shards;
+  return unbegun_ <= (options_.workers - 1) * shards;
+}
+
+void BucketExchange::ready(size_t bucket, int64_t shards) {
+  device::SideStream::Mark mark = options_.stream->mark();
+  {
+    const std::lock_guard lock(mutex_);
+    marks_[bucket].push_back(std::move(mark));
+    ready_[bucket] += shards;
+    if (!is_ready(bucket)) return;
   }
   changed_.notify_all();
 }
 
 std::vector<comm::Node> BucketExchange::finish() {
+  options_.stream->wait(options_.stream->mark());  // until then backward goes on, on a GPU
   const auto now = Clock::now();
   std::unique_lock lock(mutex_);
-  const bool begun = ready_.front() == options_.workers;
+  const bool begun = is_ready(0);
   if (!begun) {
     ended_ = options_.agree();
     if (!ended_) throw Error(ErrorCode::internal, "a worker left out shards of a step that goes on");
@@ -55,11 +75,13 @@ std::vector<comm::Node> BucketExchange::finish() {
   const bool ended = ended_;
   reset();
   changed_.notify_all();
-  return ended ? std::vector<comm::Node>{} : std::vector<comm::Node>{{{0, shard_count_}, sum_}};
+  return ended ? std::vector<comm::Node>{} : std::vector<comm::Node>{{{0, shard_count_}, options_.sum}};
 }
 
 void BucketExchange::reset() {
   std::fill(ready_.begin(), ready_.end(), 0);
+  begun_workers_ = own_ = unbegun_ = 0;
+  for (auto& marks : marks_) marks.clear();
   spans_.clear();
   done_ = ended_ = false;
 }
@@ -83,7 +105,7 @@ void BucketExchange::serve() {
 // False if there is nothing more to do.
 bool BucketExchange::wait_for(size_t bucket) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closing_ || ready_[bucket] == options_.workers; });
+  changed_.wait(lock, [&] { return closing_ || is_ready(bucket); });
   return !closing_;
 }
 
@@ -93,20 +115,29 @@ void BucketExchange::exchange_step() {
     ended_ = true;
     return;
   }
-  for (size_t bucket = 0; bucket < options_.buckets.size() && wait_for(bucket); ++bucket)
-    exchange(options_.buckets[bucket]);
+  for (size_t bucket = 0; bucket < options_.buckets.size() && wait_for(bucket); ++bucket) exchange(bucket);
 }
 
-void BucketExchange::exchange(Range bucket) {
-  const auto start = Clock::now();
-  std::vector<comm::Node> nodes;
-  for (const comm::NodeStack& stack : stacks_) {
-    for (const comm::Node& node : stack.nodes())
-      nodes.push_back({node.shards, node.sum.narrow(0, bucket.begin, bucket.count())});
+// The host waits for the device before and after, so the streams need no order of their own.
+void BucketExchange::exchange(size_t bucket) {
+  std::vector<device::SideStream::Mark> marks;
+  {
+    const std::lock_guard lock(mutex_);
+    marks.swap(marks_[bucket]);
   }
-  const at::Tensor part = comm::finish_whole(comm_.exchange_nodes(nodes, shard_count_), shard_count_);
-  if (!sum_.defined()) sum_ = at::empty({options_.buckets.front().end}, part.options());
-  sum_.narrow(0, bucket.begin, bucket.count()).copy_(part);
+  for (const device::SideStream::Mark& mark : marks) options_.stream->wait(mark);
+  const auto start = Clock::now();
+  options_.stream->run([&] {
+    const Range elements = options_.buckets[bucket];
+    const auto part_of = [&](const at::Tensor& all) {
+      return all.narrow(0, elements.begin, elements.count());
+    };
+    std::vector<comm::Node> nodes;
+    for (const comm::NodeStack& stack : stacks_) {
+      for (const comm::Node& node : stack.nodes()) nodes.push_back({node.shards, part_of(node.sum)});
+    }
+    part_of(options_.sum).copy_(comm::finish_whole(comm_.exchange_nodes(nodes, shard_count_), shard_count_));
+  });
   const std::lock_guard lock(mutex_);
   spans_.push_back({start, Clock::now()});
 }

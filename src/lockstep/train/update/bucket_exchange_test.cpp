@@ -20,10 +20,16 @@ std::vector<at::Tensor> gradients_of(int64_t step) {
 
 // The workers of a rank, and the exchange that they feed.
 struct BucketRank {
-  BucketRank(comm::Communicator& comm, int64_t workers, std::function<bool()> agree)
+  BucketRank(comm::Communicator& comm, int64_t workers, std::function<bool()> agree,
+             std::unique_ptr<device::SideStream> stream = std::make_unique<device::SideStream>())
       : share(comm.share()),
         stacks(static_cast<size_t>(workers), comm::NodeStack(1000, at::kFloat, at::kCPU)),
-        exchange(comm, stacks, {.buckets = kBuckets, .workers = workers, .agree = std::move(agree)}) {}
+        exchange(comm, stacks,
+                 {.buckets = kBuckets,
+                  .workers = workers,
+                  .agree = std::move(agree),
+                  .sum = at::empty({1000}),
+                  .stream = std::move(stream)}) {}
 
   // All workers take their shards of a step, each on its own thread; the buckets are ready in any order.
   void take(const std::vector<at::Tensor>& gradients) {
@@ -33,11 +39,14 @@ struct BucketRank {
       const Range own =
           Deal{share.size, share.size * workers}.of_worker(kBucketShards, share.rank * workers + thread.rank);
       stack.begin(kBucketShards);
-      exchange.begin(kBucketShards);
-      for (int64_t shard = own.begin; shard < own.end; ++shard)
-        stack.take(single(shard), test::writer_of(gradients[static_cast<size_t>(shard)]));
+      exchange.begin(own.count(), kBucketShards);
       const auto buckets = static_cast<int64_t>(kBuckets.size());
-      for (int64_t i = 0; i < buckets; ++i) exchange.ready(static_cast<size_t>((i + thread.rank) % buckets));
+      for (int64_t shard = own.begin; shard < own.end; ++shard) {
+        exchange.begin_node(1);
+        stack.take(single(shard), test::writer_of(gradients[static_cast<size_t>(shard)]));
+        for (int64_t i = 0; i < buckets; ++i)
+          exchange.ready(static_cast<size_t>((i + thread.rank) % buckets), 1);
+      }
     });
   }
 
@@ -66,6 +75,69 @@ TEST(BucketExchange, GivesTheBitsOfTheTree) {
   }
 }
 
+// In the place of a GPU: a device that does its work, in order, only while somebody waits for it.
+class LateDevice {
+ public:
+  void send(std::function<void()> work) {
+    const std::lock_guard lock(mutex_);
+    works_.push_back(std::move(work));
+  }
+  size_t sent() {
+    const std::lock_guard lock(mutex_);
+    return works_.size();
+  }
+  void finish(size_t count) {
+    const std::lock_guard lock(mutex_);
+    for (; done_ < count; ++done_) works_[done_]();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::function<void()>> works_;
+  size_t done_ = 0;
+};
+
+class LateStream : public device::SideStream {
+ public:
+  explicit LateStream(LateDevice& device) : device_(device) {}
+  Mark mark() const override { return std::make_shared<size_t>(device_.sent()); }
+  void wait(const Mark& mark) const override { device_.finish(*static_cast<const size_t*>(mark.get())); }
+
+ private:
+  LateDevice& device_;
+};
+
+TEST(BucketExchange, SendsWhatTheDeviceHasDone) {
+  std::atomic<int> wrong = 0;
+  test::on_ranks(2, [&](comm::Communicator& comm) {
+    LateDevice device;
+    BucketRank rank(
+        comm, 2, [] { return false; }, std::make_unique<LateStream>(device));
+    for (int64_t step = 0; step < 3; ++step) {
+      const auto gradients = gradients_of(step);
+      comm::ThreadGroup(2).run([&](Share thread) {
+        const int64_t shard = 2 * comm.rank() + thread.rank;
+        comm::NodeStack& stack = rank.stacks[static_cast<size_t>(thread.rank)];
+        stack.begin(4);
+        rank.exchange.begin(1, 4);
+        rank.exchange.begin_node(1);
+        stack.begin_node(single(shard));
+        for (size_t bucket = 0; bucket < kBuckets.size(); ++bucket) {
+          const Range part = kBuckets[bucket];
+          const at::Tensor values = gradients[static_cast<size_t>(shard)].narrow(0, part.begin, part.count());
+          stack.take_part(
+              part, [&](const at::Tensor& to, bool) { device.send([to, values] { to.copy_(values); }); });
+          rank.exchange.ready(bucket, 1);
+        }
+        stack.end_node();
+      });
+      const at::Tensor sum = comm::finish_whole(rank.exchange.finish(), 4);
+      wrong += !at::equal(sum, test::tree_sum_of(gradients, 0, 4));
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(BucketExchange, AStepThatTheRanksEndGivesNothingAndTheNextOneAll) {
   for (const bool taken : {false, true}) {
     std::atomic<int> wrong = 0;
@@ -87,9 +159,22 @@ TEST(BucketExchange, AStepThatTheRanksEndGivesNothingAndTheNextOneAll) {
 TEST(BucketExchange, AWorkerThatLeavesOutItsShardsIsAnError) {
   const auto comm = comm::make_communicator();
   BucketRank rank(*comm, 2, [] { return false; });
-  rank.exchange.begin(kBucketShards);
-  rank.exchange.ready(0);
+  rank.exchange.begin(4, kBucketShards);
+  rank.exchange.begin(3, kBucketShards);
+  rank.exchange.ready(0, 4);
   EXPECT_THROW(rank.exchange.finish(), Error);
+}
+
+TEST(BucketExchange, ANodeMayBeAWorkersLastWhereTheOthersCanBeginTheRest) {
+  const auto comm = comm::make_communicator();
+  BucketRank rank(*comm, 3, [] { return true; });
+  for (const int64_t own : {3, 2, 2}) rank.exchange.begin(own, kBucketShards);
+  EXPECT_FALSE(rank.exchange.begin_node(2)) << "5 are left, and the two others could begin 4";
+  EXPECT_FALSE(rank.exchange.begin_node(1));
+  EXPECT_TRUE(rank.exchange.begin_node(2)) << "2 are left";
+  EXPECT_TRUE(rank.exchange.begin_node(1));
+  EXPECT_TRUE(rank.exchange.begin_node(1));
+  EXPECT_TRUE(rank.exchange.finish().empty());
 }
 
 TEST(BucketExchange, WhatTheExchangeThrowsIsThrownInTheStep) {

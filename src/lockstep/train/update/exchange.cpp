@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <ATen/Functions.h>
+
 #include "lockstep/base/error.h"
 #include "lockstep/comm/buckets.h"
 
@@ -14,15 +16,16 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
       weights_(weights),
       agree_(std::move(options.agree)),
       in_place_(options.in_place && weights.device().is_cpu() && weights.type() == at::kFloat),
-      progress_(static_cast<size_t>(group.size())),
+      early_(static_cast<size_t>(group.size())),
       updater_(make_updater(group, weights, optimizer, options.gradient_clip, options.not_finite)) {
   for (int64_t thread = 0; thread < group.size(); ++thread)
     stacks_.emplace_back(weights.element_count(), weights.type(), weights.device());
-  if (!options.overlap || !weights.device().is_cpu()) return;
+  if (!options.overlap) return;
   std::vector<int64_t> starts;
   for (const ParameterSlot& slot : weights.slots()) starts.push_back(slot.offset);
-  const std::vector<Range> buckets = comm::cut_buckets(
-      starts, weights.element_count(), comm::measure_bucket(comm, weights.type(), weights.element_count()));
+  const std::vector<Range> buckets =
+      comm::cut_buckets(starts, weights.element_count(),
+                        comm::measure_bucket(comm, weights.flat().options(), weights.element_count()));
   if (buckets.size() == 1) return;
   bucket_sizes_.resize(buckets.size());
   for (const int64_t start : starts) {
@@ -31,17 +34,18 @@ Exchange::Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWei
     bucket_of_.push_back(static_cast<size_t>(bucket - buckets.begin()));
     ++bucket_sizes_[bucket_of_.back()];
   }
-  beside_ = std::make_unique<BucketExchange>(
-      comm, stacks_, BucketExchange::Options{.buckets = buckets, .workers = group.size(), .agree = agree_});
+  beside_ = std::make_unique<BucketExchange>(comm, stacks_,
+                                             BucketExchange::Options{.buckets = buckets,
+                                                                     .workers = group.size(),
+                                                                     .agree = agree_,
+                                                                     .sum = at::empty_like(weights.flat()),
+                                                                     .stream = std::move(options.stream)});
 }
 
 void Exchange::begin(Share thread, int64_t own_count, int64_t shard_count) {
   stacks_[static_cast<size_t>(thread.rank)].begin(shard_count);
-  if (beside_ == nullptr) return;
-  progress_[static_cast<size_t>(thread.rank)] = {
-      .shards_left = own_count, .taken = std::vector<bool>(bucket_of_.size()), .left = bucket_sizes_};
-  beside_->begin(shard_count);
-  for (size_t bucket = 0; bucket < bucket_sizes_.size() && own_count == 0; ++bucket) beside_->ready(bucket);
+  early_[static_cast<size_t>(thread.rank)] = {};
+  if (beside_ != nullptr) beside_->begin(own_count, shard_count);
 }
 
 std::unique_ptr<kernels::GradientTarget> Exchange::begin_in_place(Share thread, Range node) {
@@ -53,31 +57,31 @@ std::unique_ptr<kernels::GradientTarget> Exchange::begin_in_place(Share thread, 
 void Exchange::take(Share thread, Range node, const std::vector<at::Tensor>& gradients,
                     const kernels::GradientTarget* written) {
   comm::NodeStack& stack = stacks_[static_cast<size_t>(thread.rank)];
-  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
-  if (!progress.early) {
+  Early& early = early_[static_cast<size_t>(thread.rank)];
+  if (early.shards == 0) {
     if (written == nullptr) stack.begin_node(node);
     stack.take_part(Range{0, weights_.element_count()}, [&](const at::Tensor& buffer, bool add) {
       weights_.put(gradients, buffer, add, written);
     });
     stack.end_node();
-    progress.shards_left -= node.count();
+    for (size_t bucket = 0; bucket < bucket_sizes_.size(); ++bucket) beside_->ready(bucket, node.count());
     return;
   }
   for (size_t parameter = gradients.size(); parameter-- > 0;) {
-    if (!progress.taken[parameter]) take_parameter(thread, parameter, gradients[parameter]);
+    if (!early.taken[parameter]) take_parameter(thread, parameter, gradients[parameter]);
   }
   stack.end_node();
+  early.shards = 0;
 }
 
-bool Exchange::begin_early(Share thread, Range node) {
-  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
-  if (beside_ == nullptr || progress.shards_left != node.count()) return false;
+void Exchange::begin_early(Share thread, Range node) {
   stacks_[static_cast<size_t>(thread.rank)].begin_node(node);
-  return progress.early = true;
+  early_[static_cast<size_t>(thread.rank)] = {
+      .shards = node.count(), .taken = std::vector<bool>(bucket_of_.size()), .left = bucket_sizes_};
 }
 
 void Exchange::take_early(Share thread, size_t parameter, const at::Tensor& gradient) {
-  if (progress_[static_cast<size_t>(thread.rank)].taken[parameter])
+  if (early_[static_cast<size_t>(thread.rank)].taken[parameter])
     throw Error(ErrorCode::invalid_option,
                 "backward made the gradient of the parameter \"" + weights_.slots()[parameter].name +
                     "\" twice in one pass",
@@ -86,13 +90,13 @@ void Exchange::take_early(Share thread, size_t parameter, const at::Tensor& grad
 }
 
 void Exchange::take_parameter(Share thread, size_t parameter, const at::Tensor& gradient) {
-  Progress& progress = progress_[static_cast<size_t>(thread.rank)];
+  Early& early = early_[static_cast<size_t>(thread.rank)];
   stacks_[static_cast<size_t>(thread.rank)].take_part(
       weights_.elements_of(parameter),
       [&](const at::Tensor& part, bool add) { weights_.put(parameter, gradient, part, add); });
-  progress.taken[parameter] = true;
+  early.taken[parameter] = true;
   const size_t bucket = bucket_of_[parameter];
-  if (--progress.left[bucket] == 0) beside_->ready(bucket);
+  if (--early.left[bucket] == 0) beside_->ready(bucket, early.shards);
 }
 
 void Exchange::synchronize(int64_t shard_count) {

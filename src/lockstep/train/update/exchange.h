@@ -25,6 +25,8 @@ struct ExchangeOptions {
   NotFinite not_finite = NotFinite::update;
   bool in_place = false;  ///< backward may write gradients into the nodes' buffers; for networks of layers
   bool overlap = true;    ///< between ranks: send the gradients that are done while backward makes the others
+  /// Of the weights' device, on which these are sent.
+  std::unique_ptr<device::SideStream> stream = std::make_unique<device::SideStream>();
   std::function<bool()>
       agree;  ///< the ranks agree whether this step is dropped; called once a step, from any thread
 };
@@ -37,8 +39,8 @@ class Exchange {
   Exchange(comm::ThreadGroup& group, comm::Communicator& comm, SharedWeights& weights,
            const Optimizer& optimizer, ExchangeOptions options);
 
-  /// Starts a step, or starts it again after it was dropped. own_count: the number of this worker's shards.
-  /// If overlaps(), it must compute these and no others.
+  /// Starts a step, or starts it again after it was dropped. own_count: of the shards, those that are dealt
+  /// to this worker. Any worker of the process may compute them.
   void begin(Share thread, int64_t own_count, int64_t shard_count);
 
   /// Whether gradients are sent to the other ranks while backward makes more.
@@ -55,9 +57,12 @@ class Exchange {
   void take(Share thread, Range node, const std::vector<at::Tensor>& gradients,
             const kernels::GradientTarget* written = nullptr);
 
-  /// True before a worker's last node if its gradients may be given one by one, with take_early, as backward
-  /// makes them; take() then takes the rest.
-  bool begin_early(Share thread, Range node);
+  /// If overlaps(): before each node is computed, by any worker. True if it may be the worker's last one: its
+  /// gradients should then come early.
+  bool may_be_last(Range node) { return beside_ != nullptr && beside_->begin_node(node.count()); }
+  /// After may_be_last(): the node's gradients are given one by one, with take_early, as backward makes them;
+  /// take() then takes the rest.
+  void begin_early(Share thread, Range node);
   void take_early(Share thread, size_t parameter, const at::Tensor& gradient);
 
   /// When every worker of the process has taken its last node, or has given up: agrees with the other ranks
@@ -75,10 +80,9 @@ class Exchange {
   double hidden_seconds() const { return beside_ == nullptr ? 0 : beside_->hidden_seconds(); }
 
  private:
-  // The progress of one worker in its last node of a step.
-  struct Progress {
-    int64_t shards_left = 0;
-    bool early = false;         // its gradients are given one by one
+  // Of a worker in a node whose gradients come one by one.
+  struct Early {
+    int64_t shards = 0;         // of the node; 0: there is none
     std::vector<bool> taken;    // of each parameter
     std::vector<int64_t> left;  // parameters, of each bucket
   };
@@ -89,7 +93,7 @@ class Exchange {
   const SharedWeights& weights_;
   const std::function<bool()> agree_;
   const bool in_place_;
-  std::vector<Progress> progress_;       // one per worker of this process, written by it alone
+  std::vector<Early> early_;             // one per worker of this process, written by it alone
   std::vector<int64_t> bucket_sizes_;    // parameters
   std::vector<size_t> bucket_of_;        // of each parameter
   std::vector<comm::NodeStack> stacks_;  // one per worker of this process, written by it alone

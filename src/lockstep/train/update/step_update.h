@@ -19,7 +19,6 @@
 #include "lockstep/nn/safetensors.h"
 #include "lockstep/train/options/plan.h"
 #include "lockstep/train/step/batch_norm.h"
-#include "lockstep/train/step/shard_queue.h"
 #include "lockstep/train/step/shard_result.h"
 #include "lockstep/train/step/shard_runner.h"
 #include "lockstep/train/step/shared_weights.h"
@@ -69,8 +68,6 @@ class StepUpdate {
   virtual ~StepUpdate() = default;
 
   virtual PartNames part_names() const = 0;
-  /// Whether workers may compute each other's shards.
-  virtual Takeover takeover() const = 0;
   /// In how many buckets gradients travel between ranks.
   virtual size_t bucket_count() const { return 1; }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <torch/utils.h>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/comm/gpu_communicator.h"
 #include "lockstep/comm/group_memory.h"
 #include "lockstep/comm/shard_tree.h"
 #include "lockstep/comm/thread_group.h"
@@ -29,6 +31,15 @@ inline void on_ranks(int64_t ranks, const std::function<void(comm::Communicator&
                           ? comm::make_communicator()
                           : comm::make_communicator(memory, share.rank, {.timeout = std::chrono::minutes(1)});
     work(*comm);
+  });
+}
+
+// The same with stand-ins for GPUs: values go over links between them.
+inline void on_linked_ranks(int64_t ranks, const std::function<void(comm::Communicator& comm)>& work) {
+  const comm::ThreadLinks links;
+  on_ranks(ranks, [&](comm::Communicator& comm) {
+    const std::shared_ptr<comm::Communicator> host(&comm, [](comm::Communicator*) {});
+    work(*comm::make_gpu_communicator({host, links.link(comm.rank(), at::kCPU)}));
   });
 }
 

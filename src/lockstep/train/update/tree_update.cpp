@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "lockstep/device/gpu.h"
 #include "lockstep/train/options/placement.h"
 #include "lockstep/train/step/norm_groups.h"
 
 namespace lockstep::train {
 namespace {
+
+// What is sent beside backward goes there.
+std::unique_ptr<device::SideStream> side_stream(const Plan& plan) {
+  if (plan.machine.device == "cpu" || !plan.exchange.overlap) return std::make_unique<device::SideStream>();
+  return device::gpu_library().make_side_stream(plan.machine.gpu);
+}
 
 ExchangeOptions exchange_options(const UpdateParts& parts) {
   const Plan& plan = parts.plan;
@@ -17,6 +24,7 @@ ExchangeOptions exchange_options(const UpdateParts& parts) {
           .not_finite = plan.step.precision == Precision::fp16_mixed ? NotFinite::skip : NotFinite::update,
           .in_place = !parts.prototype.layers.empty(),
           .overlap = plan.exchange.overlap && !groups_span_ranks(plan, parts.comm.size()),
+          .stream = side_stream(plan),
           .agree = parts.agree};
 }
 
@@ -43,8 +51,6 @@ TreeUpdate::TreeUpdate(UpdateParts parts)
 
 PartNames TreeUpdate::part_names() const { return {.part = "shard", .may_be_more = true}; }
 
-Takeover TreeUpdate::takeover() const { return exchange_.overlaps() ? Takeover::never : Takeover::allowed; }
-
 void TreeUpdate::begin(int64_t /*step*/) {}
 void TreeUpdate::end_after(int64_t /*step*/) {}
 void TreeUpdate::finish(Share /*thread*/, int64_t /*step*/) {}
@@ -59,8 +65,10 @@ void TreeUpdate::begin_step(Share thread, const data::Batch& batch) {
 
 // Where backward may write the node's gradients; null where they go to the exchange otherwise.
 std::unique_ptr<kernels::GradientTarget> TreeUpdate::begin_node(const WorkerShards& work) {
+  const bool may_be_last = exchange_.may_be_last(work.node());
   if (work.interleaved) return nullptr;
-  if (exchange_.begin_early(work.thread, work.node())) {
+  if (may_be_last) {
+    exchange_.begin_early(work.thread, work.node());
     work.runner.hand_over_early([this, thread = work.thread](size_t parameter, const at::Tensor& gradient) {
       exchange_.take_early(thread, parameter, gradient);
     });

@@ -13,7 +13,6 @@ class TreeUpdate final : public StepUpdate {
   explicit TreeUpdate(UpdateParts parts);
 
   PartNames part_names() const override;
-  Takeover takeover() const override;
   size_t bucket_count() const override { return exchange_.bucket_count(); }
 
   void begin(int64_t step) override;
