@@ -10,7 +10,7 @@ constexpr double kPieceWindow = 1;         // seconds
 constexpr int64_t kPieceWindowSteps = 15;  // at least; the first ones are those in which pass_size.h measures
 constexpr double kUnequalWorkers = 1.25;   // slowest over average, from which on halves are tried
 constexpr double kWorthHalving = 0.95;     // time of a step with halves, as a part of that without
-constexpr int64_t kLongestWait = 16;       // windows
+constexpr int64_t kLongestWait = 64;       // windows
 
 std::vector<int64_t> shards_of_workers(const Plan& plan, Share rank) {
   const Deal deal = plan.machine.deal(rank.size);
