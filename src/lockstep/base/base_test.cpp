@@ -15,7 +15,6 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
 #include "lockstep/base/seed.h"
-#include "lockstep/base/share.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/base/text.h"
 

@@ -84,7 +84,6 @@ Training::Training(TrainingSetup setup, nn::Instance prototype)
                    setup_.comm),
       step_shards_(setup_),
       rank_balance_(setup_.plan, setup_.comm.share(), group_.size()),
-      piece_choice_(setup_.plan, setup_.comm.share(), update_->takeover()),
       loss_watch_(setup_.plan, schedule_.learning_rate),
       errors_(setup_.plan, state_, update_->part_names()),
       saver_(setup_, {weights_, *update_, state_, end_, reports_}),
@@ -184,7 +183,7 @@ bool Training::train_step(Worker& worker) {
       note_tested(score);
     } else {
       watch_loss(score);
-      balance(batch->global_count, seconds_since(start));
+      balance_ranks(batch->global_count, seconds_since(start));
     }
   }
   group_.barrier();
@@ -327,9 +326,8 @@ Score Training::fold_results(int64_t shard_count) {
   return score_of(sum);
 }
 
-// After the last step nothing moves between ranks.
-void Training::balance(int64_t samples, double seconds) {
-  shard_queue_.set_own(piece_choice_.end_step(rank_balance_.seconds_of_workers(), samples, seconds));
+// After the last step nothing moves.
+void Training::balance_ranks(int64_t samples, double seconds) {
   if (!setup_.moves_shards || end_.is_last(state_.step)) return;
   rank_balance_.end_step(setup_.comm, samples, seconds);
   if (!new_loads().empty()) reports_.message(rank_balance_.text(), "info");

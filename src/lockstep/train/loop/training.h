@@ -12,7 +12,6 @@
 #include "lockstep/train/loop/scoring.h"
 #include "lockstep/train/loop/kept_inputs.h"
 #include "lockstep/train/loop/loss_watch.h"
-#include "lockstep/train/loop/piece_choice.h"
 #include "lockstep/train/loop/rank_balance.h"
 #include "lockstep/train/loop/run_end.h"
 #include "lockstep/train/loop/run_reports.h"
@@ -95,7 +94,7 @@ class Training {
 
   // Between steps, the first worker of each rank.
   Score fold_results(int64_t shard_count);
-  void balance(int64_t samples, double seconds);
+  void balance_ranks(int64_t samples, double seconds);
   bool starts_again_after(double loss) const;
   void watch_loss(const Score& score);
   void note_tested(const Score& score);
@@ -132,7 +131,6 @@ class Training {
   StepShards step_shards_;
   ModuleTrials module_trials_;
   RankBalance rank_balance_;
-  PieceChoice piece_choice_;
   LossWatch loss_watch_;
   StepErrors errors_;
   Saver saver_;

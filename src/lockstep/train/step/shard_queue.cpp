@@ -33,11 +33,6 @@ void ShardQueue::offer(int64_t thread, const std::vector<data::Shard>& shards) {
   offered_[static_cast<size_t>(thread)].assign(shards.begin(), shards.end());
 }
 
-void ShardQueue::set_own(OwnShards own) {
-  const std::lock_guard lock(mutex_);
-  own_ = own;
-}
-
 void ShardQueue::withdraw() {
   const std::lock_guard lock(mutex_);
   for (auto& shards : offered_) shards.clear();
@@ -47,7 +42,6 @@ std::vector<data::Shard> ShardQueue::take(int64_t thread, int64_t most, const Sh
   const std::lock_guard lock(mutex_);
   auto& own = offered_[static_cast<size_t>(thread)];
   if (!own.empty()) {
-    if (own_ == OwnShards::halved) most = std::min(most, divided_up(std::ssize(own), 2));
     const auto end = own.begin() + together(own, most, groups);
     std::vector<data::Shard> shards(std::make_move_iterator(own.begin()), std::make_move_iterator(end));
     own.erase(own.begin(), end);

@@ -13,10 +13,6 @@
 
 namespace lockstep::train {
 
-/// How many of its shards a thread takes at once: as many as go together, or at most half of those that it
-/// has left, so that another thread can take over the rest.
-enum class OwnShards { together, halved };
-
 /// The tree over a mini-batch's shards, and the groups of shards that batch norms normalise together, in
 /// order (norm_groups.h); a group of one shard may be left out.
 struct ShardGroups {
@@ -32,9 +28,6 @@ class ShardQueue {
   /// Sets a thread's own shards of the next step. Shards of the last step that are left are dropped.
   void offer(int64_t thread, const std::vector<data::Shard>& shards);
 
-  /// Holds until it is called again. The weights do not depend on it.
-  void set_own(OwnShards own);
-
   /// Drops the shards of all threads that are left, when the step is given up.
   void withdraw();
 
@@ -45,7 +38,6 @@ class ShardQueue {
 
  private:
   std::mutex mutex_;
-  OwnShards own_ = OwnShards::together;
   std::vector<std::deque<data::Shard>> offered_;  // of each thread
 };
 

@@ -61,23 +61,6 @@ TEST(ShardQueue, OwnShardsComeTogetherAsNodesOfTheTree) {
   EXPECT_EQ(taken_together(deal, 1, 4, 8), (Indices{6}));
 }
 
-TEST(ShardQueue, HalvedShardsLeaveSomethingToOthers) {
-  using Indices = std::vector<int64_t>;
-  ShardQueue deal(2);
-  deal.set_own(OwnShards::halved);
-  deal.offer(0, shards(0, 8));
-  deal.offer(1, shards(8, 16));
-  EXPECT_EQ(taken_together(deal, 0, 8, 16), (Indices{0, 1, 2, 3}));
-  EXPECT_EQ(taken_together(deal, 1, 2, 16), (Indices{8, 9})) << "no more than go together";
-  EXPECT_EQ(taken_together(deal, 0, 8, 16), (Indices{4, 5}));
-  EXPECT_EQ(taken_together(deal, 0, 8, 16), (Indices{6}));
-  EXPECT_EQ(taken_together(deal, 0, 8, 16), (Indices{7}));
-  EXPECT_EQ(taken_together(deal, 0, 8, 16), (Indices{15}));
-  deal.set_own(OwnShards::together);
-  deal.offer(0, shards(0, 8));
-  EXPECT_EQ(taken_together(deal, 0, 8, 16), (Indices{0, 1, 2, 3, 4, 5, 6, 7}));
-}
-
 TEST(ShardQueue, OnlyShardsOfOneSizeComeTogether) {
   ShardQueue deal(1);
   auto uneven = shards(0, 4);
