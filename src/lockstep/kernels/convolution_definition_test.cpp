@@ -115,6 +115,16 @@ TEST(ConvolutionKernels, FollowTheDefinitionWithKernelsOfOnePlace) {
   }
   check<float>({4, 128, 27, 27, 32, 1, 1, 0, 0, false});
   check<float>({70, 33, 1, 1, 70, 1, 1, 0, 0, true});
+  check<BFloat16>({5, 16, 21, 23, 96, 1, 1, 0, 0, false});
+  check<BFloat16>({3, 90, 19, 20, 33, 1, 1, 0, 0, true});
+  check<BFloat16>({1, 321, 7, 7, 207, 1, 1, 0, 0, false});
+}
+
+TEST(ConvolutionKernels, FollowTheDefinitionWithKernelsOfOnePlaceAndStrides) {
+  for (int64_t channels : {1, 9, 48, 130}) {
+    check<BFloat16>({3, channels, 7, 8, 40, 1, 1, 0, 0, false, 2, 2});
+    check<BFloat16>({2, channels, 5, 9, 17, 1, 1, 0, 0, true, 1, 3});
+  }
 }
 
 TEST(ConvolutionKernels, FollowTheDefinitionForTheNetworksThatCount) {

@@ -3,8 +3,9 @@
 // place by place, for small images and for strides; and a direct method for the rest, with products of
 // matrices for kernels of 1 x 1. Depthwise convolutions have a method of their own. Vectors contain
 // neighbouring channels, padded to 8 (oneDNN pads to 16 or 32), so that 20 channels waste a sixth. If the
-// processor has AMX, bfloat16 images are convolved by products of matrices (tile_convolution.h). The
-// reference that checks all methods is in internal/test_convolutions.h.
+// processor has AMX, bfloat16 images are convolved by products of matrices (tile_convolution.h); if it has
+// AVX512_BF16, those with kernels of 1 x 1 by products of pairs (pointwise_pairs.h). The reference that checks
+// all methods is in internal/test_convolutions.h.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ struct ConvolutionOutput {
 /// channels], outputs and their gradients [batch, output_height, output_width, filters]. All except a
 /// ConvolutionOutput are contiguous, and nothing may overlap. Any thread may call; each keeps its own
 /// workspace. The bits of a result depend on the shape, on the values, and on whether the processor has fused
-/// multiply-adds or AMX (the sets for AVX2 and AVX-512 give the same bits), but never on addresses, threads
+/// multiply-adds, AVX512_BF16 or AMX (the sets for AVX2 and AVX-512 give the same bits), but never on addresses, threads
 /// or earlier calls.
 template <class T>
 struct ConvolutionKernels {
@@ -74,7 +75,7 @@ struct ConvolutionKernels {
 };
 
 /// The widest set that device::vector_unit() allows; for BFloat16 the one on AMX if
-/// device::has_matrix_unit().
+/// device::has_matrix_unit(), or else the one with AVX512_BF16 if device::rounds_to_bfloat16().
 template <class T>
 const ConvolutionKernels<T>& convolution_kernels();
 

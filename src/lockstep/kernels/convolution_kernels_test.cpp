@@ -23,7 +23,9 @@ TEST(ConvolutionKernels, AreWorthwhileWhereTheyWereFaster) {
   EXPECT_FALSE(is_worthwhile<float>({1, 512, 4, 4, 512, 3, 3, 1, 1, false}));
   EXPECT_TRUE(is_worthwhile<BFloat16>({16, 512, 1, 1, 512, 3, 3, 1, 1, false}));
   EXPECT_TRUE(is_worthwhile<BFloat16>({4, 512, 2, 2, 2048, 1, 1, 0, 0, false}));
-  EXPECT_EQ(is_worthwhile<BFloat16>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}), device::has_matrix_unit());
+  EXPECT_TRUE(is_worthwhile<BFloat16>({4, 512, 4, 4, 512, 3, 3, 1, 1, false}));
+  EXPECT_TRUE(is_worthwhile<BFloat16>({4, 3, 64, 64, 64, 3, 3, 1, 1, false}));
+  EXPECT_EQ(is_worthwhile<BFloat16>({16, 64, 32, 32, 64, 1, 1, 0, 0, false}), device::rounds_to_bfloat16());
 }
 
 TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
@@ -42,6 +44,42 @@ TEST(ConvolutionKernels, BitsDependNeitherOnEarlierCallsNorOnThreads) {
       EXPECT_EQ(first.input_gradient, again.input_gradient) << name;
       EXPECT_EQ(first.weight_gradient, again.weight_gradient) << name;
       EXPECT_EQ(first.bias_gradient, again.bias_gradient) << name;
+    }
+  }
+}
+
+/// Of the images [first, first + images.batch) of a case.
+template <class T>
+void expect_same_bits_as_alone(const ConvolutionShape& images, const Case<T>& c, int64_t first) {
+  Case<T> alone = c;
+  alone.shape = images;
+  const auto part_of = [&](const std::vector<T>& all, int64_t size) {
+    const auto begin = all.begin() + size / images.batch * first;
+    return std::vector<T>(begin, begin + size);
+  };
+  alone.input = part_of(c.input, input_size(images));
+  alone.gradient = part_of(c.gradient, output_size(images));
+  for (const auto& [name, kernels] : present_kernels<T>()) {
+    const Results<T> together(*kernels, c), part(*kernels, alone);
+    const std::string what = name + ": image " + std::to_string(first) + " of " + text(c.shape);
+    EXPECT_EQ(values_of(part.output), values_of(part_of(together.output, output_size(images)))) << what;
+    EXPECT_EQ(values_of(part.input_gradient), values_of(part_of(together.input_gradient, input_size(images))))
+        << what;
+  }
+}
+
+TEST(ConvolutionKernels, GiveAnImageTheSameBitsInAnyBatch) {
+  for (const ConvolutionShape& one : {ConvolutionShape{1, 20, 12, 12, 20, 3, 3, 1, 1, false},
+                                      ConvolutionShape{2, 33, 3, 3, 50, 3, 3, 1, 1, true},
+                                      ConvolutionShape{1, 24, 7, 7, 40, 3, 3, 1, 1, false, 2, 2},
+                                      ConvolutionShape{1, 40, 7, 9, 70, 1, 1, 0, 0, false},
+                                      ConvolutionShape{3, 209, 2, 3, 16, 1, 1, 0, 0, false},
+                                      ConvolutionShape{2, 17, 5, 5, 35, 1, 1, 0, 0, true, 2, 2}}) {
+    ConvolutionShape all = one;
+    all.batch = 7 * one.batch;
+    for (const int64_t shard : {0, 3, 6}) {
+      expect_same_bits_as_alone<float>(one, Case<float>(all), shard * one.batch);
+      expect_same_bits_as_alone<BFloat16>(one, Case<BFloat16>(all), shard * one.batch);
     }
   }
 }

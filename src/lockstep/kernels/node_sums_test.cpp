@@ -57,6 +57,8 @@ void expect_sums_of_shards() {
   expect_sums_of_shards<T>({4, 200, 2, 2, 300, 1, 1, 0, 0, false});      // 1 x 1, many weights
   expect_sums_of_shards<T>({3, 300, 1, 2, 190, 1, 1, 0, 0, true});       // and more channels than filters
   expect_sums_of_shards<T>({2, 48, 14, 13, 20, 1, 1, 0, 0, false});      // 1 x 1, many places
+  expect_sums_of_shards<T>({1, 20, 27, 21, 70, 1, 1, 0, 0, false});      // and more filters than channels
+  expect_sums_of_shards<T>({3, 40, 9, 5, 33, 1, 1, 0, 0, false, 2, 2});  // 1 x 1, strided
 }
 
 TEST(NodeSums, AreThoseOfOneShardAfterTheOther) {

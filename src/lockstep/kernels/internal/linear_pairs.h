@@ -202,20 +202,20 @@ inline void input_gradient_by_pairs(const LinearShape& shape, const BFloat16* gr
 // have room for those of two, but the compiler's own choice of what to keep beats an array in memory.
 constexpr int kFewRows = 4, kFewShards = 4;
 
-/// Gradients of kFewRows outputs at a time, each with its part of all pairs of samples.
-inline const uint32_t* pack_gradient(Workspace& workspace, const RowPairs& pairs, int64_t outputs) {
+/// Gradients of kRowsAtOnce outputs at a time, each with its part of all pairs of samples; zeros beyond the
+/// outputs. target [pairs.count() * padded(outputs)]
+template <int kRowsAtOnce>
+inline void pack_gradient(const RowPairs& pairs, int64_t outputs, uint32_t* target) {
   const int64_t count = pairs.count();
-  uint32_t* result = take_pairs(workspace, count * padded(outputs));
   pairs.each([&](int64_t pair, const BFloat16* upper, const BFloat16* lower) {
     over_features(outputs, [&](int64_t k, auto part) {
       const Pairs packed = pairs_of(upper + k, lower == nullptr ? nullptr : lower + k, part);
-      for (int i = 0; i < kWidest; i += kFewRows) {
-        std::memcpy(result + (k + i) * count + pair * kFewRows,
-                    reinterpret_cast<const char*>(&packed) + 4 * i, 4 * kFewRows);
+      for (int i = 0; i < kWidest; i += kRowsAtOnce) {
+        std::memcpy(target + (k + i) * count + pair * kRowsAtOnce,
+                    reinterpret_cast<const char*>(&packed) + 4 * i, 4 * kRowsAtOnce);
       }
     });
   });
-  return result;
 }
 
 template <bool kAdd>
@@ -225,7 +225,8 @@ void weight_gradient_by_pairs(const LinearShape& shape, const BFloat16* gradient
   const RowPairs gradient_pairs{gradient, shape.outputs, shape.shards, samples};
   const int64_t pairs = gradient_pairs.count(), of_shard = gradient_pairs.of_shard();
   Workspace workspace;
-  const uint32_t* gradients = pack_gradient(workspace, gradient_pairs, shape.outputs);
+  uint32_t* gradients = take_pairs(workspace, pairs * padded(shape.outputs));
+  pack_gradient<kFewRows>(gradient_pairs, shape.outputs, gradients);
   uint32_t* inputs = take_pairs(workspace, pairs * padded(smaller(kFeaturesOfBlock, shape.features)));
   over_blocks(shape.features, [&](int64_t begin, int64_t features) {
     pack_strips({input + begin, shape.features, shape.shards, samples}, features, inputs);

@@ -19,6 +19,7 @@
 namespace lockstep::kernels {
 
 LOCKSTEP_DECLARE_KERNELS(ConvolutionKernels, convolution_kernels)
+const ConvolutionKernels<BFloat16>& bf16_convolution_kernels(BFloat16);
 const ConvolutionKernels<BFloat16>& amx_convolution_kernels();
 
 namespace test {
@@ -37,6 +38,7 @@ std::vector<NamedKernels<T>> present_kernels() {
   if (device::vector_unit() >= device::VectorUnit::avx512)
     result.push_back({"avx512", &avx512_convolution_kernels(T{})});
   if constexpr (std::is_same_v<T, BFloat16>) {
+    if (device::rounds_to_bfloat16()) result.push_back({"bf16", &bf16_convolution_kernels({})});
     if (device::has_matrix_unit()) result.push_back({"amx", &amx_convolution_kernels()});
     result.push_back({"chosen", &convolution_kernels<T>()});
   }
