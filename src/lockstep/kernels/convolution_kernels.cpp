@@ -189,8 +189,7 @@ bool is_worthwhile(const ConvolutionShape& shape) {
   if (method == ConvolutionMethod::winograd) {
     // Each pass transforms all weights, which is only worth it with enough tiles. The shards of a worker
     // share the transform, so a shard of four images need not be worth it alone.
-    return saves_half(shape) &&
-           shape.channels * shape.filters <= 65536 * shape.batch * tiles_of_image(shape);
+    return saves_half(shape) && shape.channels * shape.filters <= 65536 * shape.batch * tiles_of_image(shape);
   }
   if (method == ConvolutionMethod::places)
     return shape.height * shape.width <= (kFloat && !pointwise ? 4 * kFewPlaces : kFewPlaces);

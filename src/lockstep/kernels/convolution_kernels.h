@@ -4,8 +4,8 @@
 // matrices for kernels of 1 x 1. Depthwise convolutions have a method of their own. Vectors contain
 // neighbouring channels, padded to 8 (oneDNN pads to 16 or 32), so that 20 channels waste a sixth. If the
 // processor has AMX, bfloat16 images are convolved by products of matrices (tile_convolution.h); if it has
-// AVX512_BF16, those with kernels of 1 x 1 by products of pairs (pointwise_pairs.h). The reference that checks
-// all methods is in internal/test_convolutions.h.
+// AVX512_BF16, those with kernels of 1 x 1 by products of pairs (pointwise_pairs.h). The reference that
+// checks all methods is in internal/test_convolutions.h.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,8 @@ struct ConvolutionOutput {
 /// channels], outputs and their gradients [batch, output_height, output_width, filters]. All except a
 /// ConvolutionOutput are contiguous, and nothing may overlap. Any thread may call; each keeps its own
 /// workspace. The bits of a result depend on the shape, on the values, and on whether the processor has fused
-/// multiply-adds, AVX512_BF16 or AMX (the sets for AVX2 and AVX-512 give the same bits), but never on addresses, threads
-/// or earlier calls.
+/// multiply-adds, AVX512_BF16 or AMX (the sets for AVX2 and AVX-512 give the same bits), but never on
+/// addresses, threads or earlier calls.
 template <class T>
 struct ConvolutionKernels {
   /// output = convolution of input with weight, plus bias [filters] unless it is null

@@ -30,8 +30,11 @@ BucketExchange::~BucketExchange() {
 }
 
 void BucketExchange::begin(int64_t own_count, int64_t shard_count) {
+  // Of a rank without shards this is the only mark: the device may still read the last step's sum.
+  device::SideStream::Mark mark = options_.stream->mark();
   {
     const std::lock_guard lock(mutex_);
+    marks_.front().push_back(std::move(mark));
     shard_count_ = shard_count;
     own_ += own_count;
     unbegun_ += own_count;

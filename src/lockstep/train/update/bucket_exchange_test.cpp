@@ -138,6 +138,37 @@ TEST(BucketExchange, SendsWhatTheDeviceHasDone) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(BucketExchange, OfARankWithoutShardsWaitsForWhoReadsTheLastSum) {
+  std::atomic<int> wrong = 0;
+  test::on_ranks(2, [&](comm::Communicator& comm) {
+    LateDevice device;
+    BucketRank rank(
+        comm, 1, [] { return false; }, std::make_unique<LateStream>(device));
+    for (int64_t step = 0; step < 3; ++step) {
+      const auto gradients = gradients_of(step);
+      const int64_t own = comm.rank() == 0 ? 1 : 0;
+      comm::NodeStack& stack = rank.stacks.front();
+      stack.begin(1);
+      rank.exchange.begin(own, 1);
+      if (own > 0) {
+        rank.exchange.begin_node(1);
+        stack.begin_node(single(0));
+        for (size_t bucket = 0; bucket < kBuckets.size(); ++bucket) {
+          stack.take_part(kBuckets[bucket], [&](const at::Tensor& to, bool) {
+            to.copy_(gradients[0].narrow(0, kBuckets[bucket].begin, kBuckets[bucket].count()));
+          });
+          rank.exchange.ready(bucket, 1);
+        }
+        stack.end_node();
+      }
+      const at::Tensor sum = comm::finish_whole(rank.exchange.finish(), 1);
+      device.send([&wrong, sum, expected = gradients[0]] { wrong += !at::equal(sum, expected); });
+    }
+    device.finish(device.sent());
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(BucketExchange, AStepThatTheRanksEndGivesNothingAndTheNextOneAll) {
   for (const bool taken : {false, true}) {
     std::atomic<int> wrong = 0;
