@@ -2,6 +2,7 @@
 """From a laptop that has no Slurm, no shared disk and no way to the nodes: jobs of a cluster through its login node, by
 the system's ssh and a real sshd."""
 
+import contextlib
 import functools
 import json
 import os
@@ -161,7 +162,8 @@ class Login(runs.TestFolders, unittest.TestCase):
         sweep = f"swept:{self.folder}/there"
         printed = self.lockstep("sweep", "--profile", "swept", *search, "--trials", "2", "--output", sweep, *training)
         self.assertRegex(printed, rf"jobs swept:\d+, swept:\d+\nlockstep sweep watch {sweep} shows the trials\n")
-        self.lockstep("sweep", "watch", sweep)  # until its end
+        self.watch_on_a_terminal(sweep)
+        self.lockstep("sweep", "watch", sweep)
         self.lockstep("sweep", "annotate", sweep, "1", "two words; and 'quotes'")
         rows = json.loads(self.lockstep("sweep", "export", sweep, "--json", "-"))
         self.assertEqual(rows[1].pop("note"), "two words; and 'quotes'")
@@ -173,6 +175,20 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.profile("other")
         self.assertIn("is not of the profile", self.lockstep("sweep", "--resume", "--profile", "swept", "--output",
                                                              "other:there", status=2))
+
+    def watch_on_a_terminal(self, sweep):
+        """Until the sweep's end, without keys: the table of a terminal would wait for one."""
+        leader, follower = pty.openpty()
+        client = self.laptop.start(*runs.command("sweep", "watch", sweep), stdin=follower, stdout=follower, stderr=follower)
+        os.close(follower)
+        seen = b""
+        with contextlib.suppress(OSError):  # at the end of who prints
+            while part := os.read(leader, 1000):
+                seen += part
+                self.assertNotIn(b"\x1b[?1049h", seen)
+        self.assertEqual(client.wait(timeout=30), 0)
+        os.close(leader)
+        self.assertIn(b"4 trials: 4 ended", seen)
 
     def check_list_as_json(self, there):
         """It has the jobs of the table, with the fields that each has where it is."""

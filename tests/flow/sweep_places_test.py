@@ -3,6 +3,7 @@
 queue, with another number of workers, with little memory, and after kill -9 of any of these. A trial has the weights of
 its command alone."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -278,6 +279,24 @@ class Places(runs.TestFolders, unittest.TestCase):
         self.assertEqual(row["note"], "look here")
         self.assertLess(row["steps"], 600)
         self.assertGreater(row["steps"], 0)
+
+    def test_through_a_login_node_the_table_has_no_keys(self):
+        """The terminal there is that of ssh: the table is printed as where there is no terminal, until the end."""
+        sweep = self.folder / "relayed"
+        runs.run("sweep", "--search", "grid", "--output", sweep, "--x", "1..3", "--", "echo", "result", "{x}")
+        view, screen = pty.fork()
+        if view == 0:
+            os.environ["LOCKSTEP_SHOWN_AS"] = "far:"
+            os.execv(runs.PROGRAM, runs.command("sweep", "watch", sweep))
+        shown = b""
+        with contextlib.suppress(OSError):  # at the end of who prints
+            while part := os.read(screen, 4096):
+                shown += part
+                if b"\x1b[?1049h" in shown:
+                    os.kill(view, signal.SIGKILL)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(view, 0)[1]), 0)
+        os.close(screen)
+        self.assertIn(b"3 trials: 3 ended", shown)
 
     @unittest.skipUnless(runs.IS_LONG, "needs a training of twenty seconds")
     def test_workers_move(self):

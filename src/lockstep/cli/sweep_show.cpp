@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unistd.h>
 
+#include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
@@ -16,6 +17,7 @@
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/cli/sweep_watch.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/jobs/job_list.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/importance.h"
 #include "lockstep/sweep/table_reader.h"
@@ -125,7 +127,9 @@ int run_sweep_show(const Call& call, Console& console) {
 
 int run_sweep_watch(const Call& call, Console& console) {
   const SweepRows rows = rows_of(call);
-  if (console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
+  // Through a login node the terminal is that of ssh, which passes on no keys.
+  const bool is_relayed = !environment_variable(jobs::kShownAs).empty();
+  if (!is_relayed && console.is_terminal() && ::isatty(STDIN_FILENO) != 0)
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
   sweep::TableReader reader(paths);
