@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import pathlib
 import pty
 import re
 import subprocess
@@ -172,6 +173,11 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertEqual(rows, sweeps.table(self.folder / "alone"))
         self.lockstep("report", sweep)
         self.assertTrue((self.folder / "there/report.html").is_file())
+        self.assertIn(f"with lockstep sweep --resume --output {sweep}\n", self.lockstep("sweep", "restart", sweep, "1"))
+        self.assertRegex(self.lockstep("sweep", "--resume", "--count", "5", "--output", sweep), r"jobs swept:\d+")
+        self.lockstep("sweep", "watch", sweep)
+        self.assertEqual(len(json.loads(self.lockstep("sweep", "export", sweep, "--json", "-"))), 5)
+        self.assertFalse(pathlib.Path(sweep).exists())
         self.profile("other")
         self.assertIn("is not of the profile", self.lockstep("sweep", "--resume", "--profile", "swept", "--output",
                                                              "other:there", status=2))

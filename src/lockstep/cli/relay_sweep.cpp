@@ -1,4 +1,5 @@
 // Sweeps of a cluster that is reached through its login node: their folders and jobs are there.
+#include <algorithm>
 #include <filesystem>
 
 #include "lockstep/base/error.h"
@@ -11,14 +12,23 @@ namespace {
 namespace fs = std::filesystem;
 using cluster::NamedProfile;
 
-// The path in "ours:search", as it is there. Nothing for a folder of this machine, and for a URL.
-std::optional<RelayedJob> sweep_there(const std::string& word) {
+// What is before the colon in "ours:search"; empty for other paths, and for a URL.
+std::string name_in(const std::string& word) {
   const size_t sign = word.find(':');
+  const bool is_other =
+      sign == std::string::npos || word.find('/') < sign || word.compare(sign, 3, "://") == 0;
+  return is_other ? "" : word.substr(0, sign);
+}
+
+bool is_profile(const std::string& name) {
+  const std::vector<NamedProfile> all = cluster::Profiles::of_user().list();
+  return std::any_of(all.begin(), all.end(), [&](const NamedProfile& one) { return one.name == name; });
+}
+
+// The path in "ours:search", as it is there. Nothing for a folder of this machine.
+std::optional<RelayedJob> sweep_there(const std::string& word) {
   std::error_code none;
-  if (sign == std::string::npos || word.find('/') < sign || word.compare(sign, 3, "://") == 0 ||
-      fs::exists(word, none))
-    return std::nullopt;
-  return relayed_job(word);
+  return name_in(word).empty() || fs::exists(word, none) ? std::nullopt : relayed_job(word);
 }
 
 std::string output_there(const NamedProfile& found, const std::string& output) {
@@ -28,6 +38,19 @@ std::string output_there(const NamedProfile& found, const std::string& output) {
                 "--output " + output + " is not of the profile " + quote(found.name) + " (--profile)",
                 "--output " + found.name + ":" + sweep->job);
   return sweep ? sweep->job : output;
+}
+
+// By --profile, or by --output. Nothing for a sweep of this machine, whose folder may have a colon in its
+// name.
+std::optional<NamedProfile> place_of_new(const Call& call) {
+  const std::string name = call.text_of("profile").value_or("");
+  if (name.empty()) {
+    const std::string output = call.text_of("output").value_or("");
+    const auto sweep = is_profile(name_in(output)) ? sweep_there(output) : std::nullopt;
+    return sweep ? std::optional(sweep->profile) : std::nullopt;
+  }
+  const NamedProfile found = cluster::Profiles::of_user().find(name);
+  return found.profile.login.empty() ? std::nullopt : std::optional(found);
 }
 
 int begin_there(const NamedProfile& found, const Call& call, Console& console) {
@@ -59,10 +82,8 @@ int begin_there(const NamedProfile& found, const Call& call, Console& console) {
 
 std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& console) {
   if (verb.name == "sweep") {
-    const std::string name = call.text_of("profile").value_or("");
-    if (name.empty()) return std::nullopt;
-    const NamedProfile found = cluster::Profiles::of_user().find(name);
-    return found.profile.login.empty() ? std::nullopt : std::optional(begin_there(found, call, console));
+    const auto found = place_of_new(call);
+    return found ? std::optional(begin_there(*found, call, console)) : std::nullopt;
   }
   const auto sweep = call.words.empty() ? std::nullopt : sweep_there(call.words.front());
   if (!sweep) return std::nullopt;

@@ -89,7 +89,8 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   if (const auto what = sweep::difference(spec, wanted))
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
                 "choose another --output; lockstep sweep --resume --output " +
-                    shell_word(paths.folder.string()) + " continues it");
+                    shell_word(environment_variable(jobs::kShownAs) + paths.folder.string()) +
+                    " continues it");
   std::vector<std::string> changed;
   for (const char* name :
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {

@@ -109,6 +109,11 @@ void write_to(const std::string& file, const std::string& text, Console& console
   }
 }
 
+// As commands take it where this one was typed: "far:search" for one that came through a login node.
+std::string shown_sweep(const Call& call) {
+  return shell_word(environment_variable(jobs::kShownAs) + call.words.front());
+}
+
 }  // namespace
 
 std::vector<FieldInfo> sweep_show_fields() { return fields_of<SweepRowsChoice>() + fields_of<JsonOutput>(); }
@@ -157,7 +162,7 @@ int run_sweep_best(const Call& call, Console& console) {
   const sweep::Row* best = table.best();
   if (best == nullptr)
     throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
-                "lockstep sweep show " + shell_word(call.words.front()) + " shows what they do");
+                "lockstep sweep show " + shown_sweep(call) + " shows what they do");
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
                sweep::result_text(*best->value) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
@@ -196,7 +201,7 @@ int run_sweep_importance(const Call& call, Console& console) {
   }
   if (importances.empty())
     throw Error(ErrorCode::not_found, "no trial of the sweep was trained in full yet",
-                "lockstep sweep show " + shell_word(call.words.front()) + " shows what they do");
+                "lockstep sweep show " + shown_sweep(call) + " shows what they do");
   std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence"}};
   for (const sweep::Importance& one : importances)
     cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4)});
@@ -209,16 +214,15 @@ int run_sweep_stop(const Call& call, Console& console) {
   const sweep::Table table = sweep::read_table(paths);
   if (call.words.size() == 1) {
     sweep::ask_to_stop(paths);
-    console.print("asked the sweep to stop; lockstep sweep --resume --output " +
-                  shell_word(paths.folder.string()) + " continues it\n");
+    console.print("asked the sweep to stop; lockstep sweep --resume --output " + shown_sweep(call) +
+                  " continues it\n");
     return 0;
   }
   const int64_t trial = trial_of(call.words[1]);
   sweep::check_is_trial(paths, trial);
   if (!table.can_end(trial))
     throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",
-                "lockstep sweep show " + shell_word(call.words.front()) +
-                    " --filter state=running lists those that are");
+                "lockstep sweep show " + shown_sweep(call) + " --filter state=running lists those that are");
   sweep::ask_to_stop(paths, trial);
   console.print("asked trial " + std::to_string(trial) + " to end with the result that it has\n");
   return 0;
@@ -229,7 +233,7 @@ int run_sweep_restart(const Call& call, Console& console) {
   const int64_t trial = trial_of(call.words[1]);
   const bool now = sweep::restart_now_or_ask(paths, trial);
   console.print("trial " + std::to_string(trial) + " starts again" +
-                (now ? " with lockstep sweep --resume --output " + shell_word(call.words[0]) : "") + "\n");
+                (now ? " with lockstep sweep --resume --output " + shown_sweep(call) : "") + "\n");
   return 0;
 }
 
