@@ -182,6 +182,19 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertIn("is not of the profile", self.lockstep("sweep", "--resume", "--profile", "swept", "--output",
                                                              "other:there", status=2))
 
+    def test_a_sweep_whose_file_names_its_folder_there(self):
+        self.profile("filed")
+        sweep, search = f"filed:{self.folder}/filed", self.home / "search.json"
+        search.write_text(json.dumps({"command": ["echo", "result", "{x}"], "parameters": {"x": "1..2"}, "search": "grid",
+                                      "output": sweep}))
+        for options in ([], ["--profile", "filed"]):  # the second continues it
+            self.assertIn(f"lockstep sweep watch {sweep} shows", self.lockstep("sweep", *options, search))
+            self.lockstep("sweep", "watch", sweep)
+        self.assertIn("2 trials: 2 ended", self.lockstep("sweep", "show", sweep))
+        self.assertFalse(pathlib.Path(sweep).exists())
+        self.assertIn("is not of the profile", self.lockstep("sweep", "--profile", "filed", "--output", "local:there",
+                                                             "--resume", status=2))
+
     def watch_on_a_terminal(self, sweep):
         """Until the sweep's end, without keys: the table of a terminal would wait for one."""
         leader, follower = pty.openpty()

@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/relay_parts.h"
 
@@ -31,13 +33,30 @@ std::optional<RelayedJob> sweep_there(const std::string& word) {
   return name_in(word).empty() || fs::exists(word, none) ? std::nullopt : relayed_job(word);
 }
 
+bool names_file(const Call& call) { return call.words.size() == 1 && call.words.front().ends_with(".json"); }
+
+// As it was given: by the option, or by the FILE.json. That the file is damaged says the command itself.
+std::optional<std::string> output_of(const Call& call) {
+  constexpr int64_t kMostBytes = 16 << 20;
+  if (const auto given = call.text_of("output")) return given;
+  if (!names_file(call)) return std::nullopt;
+  try {
+    const Json json = parse_json(read_file(call.words.front(), kMostBytes));
+    if (json.contains("output")) return json.at("output").get<std::string>();
+  } catch (const Json::exception&) {
+  }
+  return std::nullopt;
+}
+
+// A path there, whatever this machine has by this name.
 std::string output_there(const NamedProfile& found, const std::string& output) {
-  const auto sweep = sweep_there(output);
-  if (sweep && sweep->profile.name != found.name)
+  const std::string name = name_in(output);
+  if (name == found.name) return output.substr(name.size() + 1);
+  if (is_profile(name))
     throw Error(ErrorCode::invalid_option,
                 "--output " + output + " is not of the profile " + quote(found.name) + " (--profile)",
-                "--output " + found.name + ":" + sweep->job);
-  return sweep ? sweep->job : output;
+                "--output " + found.name + output.substr(name.size()));
+  return output;
 }
 
 // By --profile, or by --output. Nothing for a sweep of this machine, whose folder may have a colon in its
@@ -45,7 +64,7 @@ std::string output_there(const NamedProfile& found, const std::string& output) {
 std::optional<NamedProfile> place_of_new(const Call& call) {
   const std::string name = call.text_of("profile").value_or("");
   if (name.empty()) {
-    const std::string output = call.text_of("output").value_or("");
+    const std::string output = output_of(call).value_or("");
     const auto sweep = is_profile(name_in(output)) ? sweep_there(output) : std::nullopt;
     return sweep ? std::optional(sweep->profile) : std::nullopt;
   }
@@ -58,14 +77,15 @@ int begin_there(const NamedProfile& found, const Call& call, Console& console) {
   put_profile(found, message);
   message.words = {"sweep", "--profile=" + message.name};
   for (const Setting& one : call.settings) {
-    if (one.name == "profile") continue;
-    message.words.push_back("--" + one.name + "=" +
-                            (one.name == "output" ? output_there(found, one.text) : one.text));
+    if (one.name != "profile" && one.name != "output")
+      message.words.push_back("--" + one.name + "=" + one.text);
   }
+  if (const auto output = output_of(call))
+    message.words.push_back("--output=" + output_there(found, *output));
   for (const Setting& one : call.searched)
     message.words.push_back((one.as_option ? "--" : "--param=") + one.name + "=" + one.text);
   std::vector<std::string> files;
-  if (call.words.size() == 1 && call.words.front().ends_with(".json")) {
+  if (names_file(call)) {
     files = call.words;
     message.words.push_back(kRelayedPlace + ("0/" + fs::path(files.front()).filename().string()));
   } else if (!call.words.empty()) {
