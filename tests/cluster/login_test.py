@@ -171,6 +171,8 @@ class Login(runs.TestFolders, unittest.TestCase):
         for row in rows:
             del row["seconds"]
         self.assertEqual(rows, sweeps.table(self.folder / "alone"))
+        self.assertIn(f"lockstep sweep export {sweep} --csv - > rows.csv",
+                      self.lockstep("sweep", "export", sweep, "--csv", "rows.csv", status=2))
         self.lockstep("report", sweep)
         self.assertTrue((self.folder / "there/report.html").is_file())
         self.assertIn(f"with lockstep sweep --resume --output {sweep}\n", self.lockstep("sweep", "restart", sweep, "1"))

@@ -5,6 +5,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/relay_parts.h"
 
@@ -98,6 +99,17 @@ int begin_there(const NamedProfile& found, const Call& call, Console& console) {
   return end.status;
 }
 
+// What it writes to standard output comes here; a file would be one of the cluster.
+void check_writes_here(const Call& call) {
+  for (const Setting& one : call.settings) {
+    if (one.text == "-") continue;
+    throw Error(ErrorCode::invalid_option,
+                "--" + one.name + " " + quote(one.text) + " would be a file of the cluster",
+                "lockstep sweep export " + shell_word(call.words.front()) + " --" + one.name + " - > " +
+                    shell_word(one.text));
+  }
+}
+
 }  // namespace
 
 std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& console) {
@@ -107,6 +119,7 @@ std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& cons
   }
   const auto sweep = call.words.empty() ? std::nullopt : sweep_there(call.words.front());
   if (!sweep) return std::nullopt;
+  if (verb.name == "sweep export") check_writes_here(call);
   std::vector<std::string> words = split(verb.name, ' ');
   for (const Setting& one : call.settings) words.push_back("--" + one.name + "=" + one.text);
   words.push_back(sweep->job);
