@@ -165,6 +165,8 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertRegex(printed, rf"jobs swept:\d+, swept:\d+\nlockstep sweep watch {sweep} shows the trials\n")
         self.watch_on_a_terminal(sweep)
         self.lockstep("sweep", "watch", sweep)
+        self.lockstep("sweep", "annotate", sweep, "1", "--", "-5 or", "--less")
+        self.assertIn("-5 or --less", self.lockstep("sweep", "show", sweep))
         self.lockstep("sweep", "annotate", sweep, "1", "two words; and 'quotes'")
         rows = json.loads(self.lockstep("sweep", "export", sweep, "--json", "-"))
         self.assertEqual(rows[1].pop("note"), "two words; and 'quotes'")

@@ -122,6 +122,7 @@ std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& cons
   if (verb.name == "sweep export") check_writes_here(call);
   std::vector<std::string> words = split(verb.name, ' ');
   for (const Setting& one : call.settings) words.push_back("--" + one.name + "=" + one.text);
+  words.emplace_back("--");
   words.push_back(sweep->job);
   words.insert(words.end(), call.words.begin() + 1, call.words.end());
   const launch::StopSignals signals("");
