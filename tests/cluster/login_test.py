@@ -199,6 +199,18 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertIn("is not of the profile", self.lockstep("sweep", "--profile", "filed", "--output", "local:there",
                                                              "--resume", status=2))
 
+    def test_a_watch_that_is_interrupted_has_ended_well(self):
+        self.profile("watched")
+        sweep = f"watched:{self.folder}/watched"
+        printed = self.lockstep("sweep", "--search", "grid", "--x", "1..2", "--trials", "1", "--output", sweep, "--", "sh",
+                                "-c", "sleep 300; echo result {x}")
+        client = self.laptop.start(*runs.command("sweep", "watch", sweep))
+        self.assertIn("trial", client.stdout.readline())
+        self.laptop.interrupt(client)
+        said = client.communicate(timeout=60)[1]
+        self.assertEqual(client.returncode, 0, said)
+        self.lockstep("job", "cancel", re.search(r"jobs (watched:\d+)\n", printed)[1])
+
     def watch_on_a_terminal(self, sweep):
         """Until the sweep's end, without keys: the table of a terminal would wait for one."""
         leader, follower = pty.openpty()

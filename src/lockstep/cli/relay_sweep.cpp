@@ -1,5 +1,6 @@
 // Sweeps of a cluster that is reached through its login node: their folders and jobs are there.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "lockstep/base/error.h"
@@ -127,7 +128,9 @@ std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& cons
   words.insert(words.end(), call.words.begin() + 1, call.words.end());
   const launch::StopSignals signals("");
   const auto status = run_there(sweep->profile, words, signals, console);
-  return status ? *status : launch::kSignalStatus + signals.signal();
+  if (status) return *status;
+  return verb.name == "sweep watch" && signals.signal() == SIGINT ? 0
+                                                                  : launch::kSignalStatus + signals.signal();
 }
 
 }  // namespace lockstep::cli
