@@ -1,6 +1,7 @@
 #include "lockstep/sweep/internal/trial_output.h"
 
 #include <cmath>
+#include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -151,6 +152,21 @@ TEST_F(TrialOutputs, WhereNoResultIsLookedForNothingIsRead) {
       EXPECT_LT(on_disk(), 4 * kMebibyte);
     }
   }
+}
+
+TEST_F(TrialOutputs, OfALostAttemptHaveTheResultOfATrialThatIsStoppedThen) {
+  std::ofstream file(paths_.output(0));
+  fill(file, 2 * kMebibyte);
+  file << "result 9\n";
+  fill(file, 5 * kMebibyte);
+  file.close();
+  const SweepSpec spec{.command = {"./simulate"}};
+  const TrialOutput output(paths_.output(0), "result");
+  EXPECT_FALSE(result_of(paths_, spec, {.end = {SIGKILL}, .output = output}).outcome);
+  const auto stopped = end_between_attempts(paths_, spec, {.trial = 0});
+  ASSERT_TRUE(stopped && stopped->outcome);
+  EXPECT_EQ(stopped->outcome->state, TrialState::stopped);
+  EXPECT_EQ(stopped->outcome->value, 9);
 }
 
 // As `echo result 5 > /dev/stderr` does it.

@@ -240,10 +240,11 @@ TrialResult checked(TrialResult result, const SweepSpec& spec) {
 
 TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
   const int status = trial.end.status.value_or(SIGKILL);
-  if (trial.output && (spec.trains() || status != 0)) TrialOutput(*trial.output).release();
   TrialResult result = spec.trains() ? result_of_training(paths, spec, trial, status)
                                      : result_of_program(paths, spec, trial, status);
   const bool is_lost = !result.outcome;
+  // What another program has printed is its result if a person stops it before its next attempt.
+  if (trial.output && (spec.trains() || (status != 0 && !is_lost))) TrialOutput(*trial.output).release();
   if (is_lost && (is_killed(status) ||
                   code_of(paths.trial(trial.segment.trial), trial) == name_of(ErrorCode::out_of_memory)))
     result.hint = memory_hint(spec);
