@@ -1,7 +1,9 @@
 #include "lockstep/jobs/job_folder.h"
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -11,6 +13,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/jobs/attempt_end.h"
 #include "lockstep/jobs/job_change.h"
@@ -136,6 +139,24 @@ TEST(LeftFolders, AreRemovedByAQueueThatIsTidied) {
   LocalQueue(root.path()).tidy();
   EXPECT_FALSE(std::filesystem::exists(root.path() / ".new-0123456789abcdef"));
   EXPECT_TRUE(std::filesystem::exists(root.path() / "letters/maker.json"));
+}
+
+// The queue is locked while a maker that has begun long ago makes its job, and is killed.
+TEST(LeftFolders, AQueueThatIsTidiedFindsAJobThatWasMadeWhileItWaited) {
+  const TemporaryFolder root;
+  const LocalQueue queue(root.path());
+  const std::filesystem::path folder = queue.log_file().parent_path(), intent = folder / "intent-0123";
+  write_file_quick(intent, "");
+  std::filesystem::last_write_time(intent,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  auto lock = std::optional(FileLock::take(folder / "lock"));
+  std::jthread tidier([&] { queue.tidy(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // most likely it waits now
+  make_job(root.path(), {.command = {"true"}, .host = host_name()});
+  lock.reset();
+  tidier.join();
+  EXPECT_FALSE(std::filesystem::exists(intent));
+  EXPECT_FALSE(queue.is_empty());
 }
 
 // $LOCKSTEP_JOBS may be a folder with other things.

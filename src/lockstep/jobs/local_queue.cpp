@@ -45,8 +45,7 @@ std::string entry_name(int64_t priority, const std::string& id) {
 
 std::string id_in(const std::string& entry) {
   const std::string digits = entry.substr(entry.find('-') + 1);
-  const size_t first = std::min(digits.find_first_not_of('0'), digits.size());
-  return digits.substr(first);
+  return digits.substr(std::min(digits.find_first_not_of('0'), digits.size()));
 }
 
 void make_empty(const fs::path& file) {
@@ -62,10 +61,16 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-bool is_stale(const fs::path& file) {
-  struct stat status {};
-  return ::stat(file.c_str(), &status) == 0 &&
-         now_seconds() - static_cast<double>(status.st_mtim.tv_sec) > kStaleIntentSeconds;
+// Of makers whose processes may be gone.
+std::vector<fs::path> stale_intents(const fs::path& folder) {
+  std::vector<fs::path> stale;
+  for (const std::string& name : names_in(folder)) {
+    struct stat status {};
+    if (name.starts_with(kIntent) && ::stat((folder / name).c_str(), &status) == 0 &&
+        now_seconds() - static_cast<double>(status.st_mtim.tv_sec) > kStaleIntentSeconds)
+      stale.push_back(folder / name);
+  }
+  return stale;
 }
 
 bool is_present(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -80,7 +85,6 @@ bool has_result(const JobPaths& paths) {
 
 QueueLimits machine_limits() {
   cpu_set_t cores;
-  CPU_ZERO(&cores);
   QueueLimits limits{.workers = 1, .memory = int64_t{1} << 62};
   if (::sched_getaffinity(0, sizeof cores, &cores) == 0) limits.workers = CPU_COUNT(&cores);
   struct sysinfo machine {};
@@ -114,6 +118,22 @@ class LocalQueue::Moment {
       }
       if (!has_spec(paths) || try_settle(paths)) ::unlink(running(paths).c_str());
     }
+  }
+
+  /// Settles a job whose attempt is gone without a result, or puts it into the list in which it is missing.
+  void look_at(const JobPaths& paths) const {
+    if (!parse_number<int64_t>(paths.id()) || has_result(paths) || is_present(running(paths))) return;
+    JobSpec spec;
+    try {
+      spec = read_spec(paths);
+    } catch (const Error&) {
+      return;  // the list of jobs says so
+    }
+    if (spec.scheduler != "local" || is_elsewhere(spec) || is_present(waiting(paths, spec))) return;
+    if (is_held(paths.lock()))
+      std::ofstream(running(paths)) << spec.workers << ' ' << spec.memory << '\n';
+    else
+      try_settle(paths);
   }
 
   /// The first job that waits for nothing but workers and memory, if there are enough; takes it only with
@@ -232,8 +252,7 @@ class LocalQueue::Moment {
 
   const LocalQueue& queue_;
   FileLock lock_;
-  QueueLimits limits_;
-  QueueLimits used_{};
+  QueueLimits limits_, used_{};
 };
 
 LocalQueue::LocalQueue(fs::path root) : root_(std::move(root)), folder_(root_ / ".queue" / host_name()) {
@@ -325,39 +344,20 @@ bool LocalQueue::cancel(const JobPaths& paths) const {
 }
 
 void LocalQueue::tidy() const {
-  std::vector<std::string> stale;
-  for (const std::string& name : names_in(folder_)) {
-    if (name.starts_with(kIntent) && is_stale(folder_ / name)) stale.push_back(name);
+  const std::vector<fs::path> stale = stale_intents(folder_);
+  std::vector<std::string> all;
+  {
+    Moment moment(*this);
+    all = names_in(root_);  // with what these makers have made until now
+    moment.look_at_running();
+    for (const std::string& name : all) moment.look_at({root_ / name});
+    for (const fs::path& file : stale) ::unlink(file.c_str());
   }
-  const std::vector<std::string> all = names_in(root_);
   for (const std::string& name : all) remove_if_left(root_ / name);
-  Moment moment(*this);
-  moment.look_at_running();
-  for (const std::string& name : all) {
-    const JobPaths paths{root_ / name};
-    if (!parse_number<int64_t>(paths.id()) || has_result(paths) || is_present(moment.running(paths)))
-      continue;
-    JobSpec spec;
-    try {
-      spec = read_spec(paths);
-    } catch (const Error&) {
-      continue;  // the list of jobs says so
-    }
-    if (spec.scheduler != "local" || is_elsewhere(spec) || is_present(moment.waiting(paths, spec))) continue;
-    if (is_held(paths.lock()))
-      std::ofstream(moment.running(paths)) << spec.workers << ' ' << spec.memory << '\n';
-    else
-      moment.try_settle(paths);
-  }
-  for (const std::string& name : stale) ::unlink((folder_ / name).c_str());
 }
 
 void LocalQueue::wake(const std::vector<std::string>& program) const {
-  const std::vector<std::string> names = names_in(folder_);
-  if (std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        return name.starts_with(kIntent) && is_stale(folder_ / name);
-      }))
-    tidy();
+  if (!stale_intents(folder_).empty()) tidy();
   {
     Moment moment(*this);
     moment.look_at_running();
