@@ -21,7 +21,6 @@
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/jobs/job_state.h"
 #include "lockstep/jobs/left_folders.h"
-#include "lockstep/jobs/local_queue.h"
 #include "lockstep/jobs/local_attempt.h"
 #include "lockstep/jobs/local_queue.h"
 #include "lockstep/record/process_identity.h"
