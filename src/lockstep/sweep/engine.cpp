@@ -13,7 +13,6 @@
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/state.h"
-#include "lockstep/record/status_file.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
 #include "lockstep/sweep/internal/claims.h"
 #include "lockstep/sweep/internal/history.h"
@@ -179,17 +178,14 @@ class Engine {
       claims_->release(segment);
       return false;
     }
-    return claim != Claim::after_death || !lose(segment, kProgramKilled, memory_hint(spec_));
+    return claim != Claim::after_death ||
+           !lose(segment, {.lost = kProgramKilled, .hint = memory_hint(spec_)});
   }
 
   // Returns whether it fails, because it was lost too often.
-  bool lose(const Segment& segment, const std::string& why, const std::string& hint) {
-    const auto status = record::read_status(paths_.trial(segment.trial));
-    log_.write({.kind = LogKind::lost,
-                .trial = segment.trial,
-                .until = segment.until,
-                .step = status ? status->step : 0,
-                .text = why});
+  bool lose(const Segment& segment, const TrialResult& result) {
+    const std::string& why = result.lost;
+    log_.write(line_of_loss(paths_, segment, result));
     read_new_lines();  // counts it
     const int64_t losses = history_.losses_for(why, segment.trial);
     if (losses <= (why == kProgramKilled ? kMostKills : spec_.options.retries)) {
@@ -197,7 +193,8 @@ class Engine {
       return false;
     }
     const std::string error =
-        why + ", " + std::to_string(losses) + " times" + (hint.empty() ? "" : "; " + hint);
+        why + ", " + std::to_string(losses) + " times" + (result.hint.empty() ? "" : "; " + result.hint);
+    TrialOutput(paths_.output(segment.trial), "").release();  // also of a program that was killed
     add_outcome(segment, {.outcome = Outcome{.state = TrialState::failed, .error = error}});
     return true;
   }
@@ -247,7 +244,7 @@ class Engine {
     if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed))
       return release(segment);
     if (!result.outcome) {
-      lose(segment, result.lost, result.hint);
+      lose(segment, result);
       return release(segment);
     }
     Outcome& outcome = *result.outcome;
@@ -311,7 +308,9 @@ class Engine {
         spec_.trains() ? record::holds_run(paths_.trial(trial)) : history_.begun.contains(trial);
     if (!has_begun || !claim(segment)) return false;
     const bool is_settled = has_parameters_of_search(trial);
-    const auto result = is_settled ? end_between_attempts(paths_, spec_, segment) : std::nullopt;
+    const auto lost = history_.printed.find(trial);
+    const auto printed = lost == history_.printed.end() ? std::nullopt : std::optional(lost->second);
+    const auto result = is_settled ? end_between_attempts(paths_, spec_, segment, printed) : std::nullopt;
     result ? add_outcome(segment, *result) : release(segment);  // without one, when its turn comes
     return is_settled;
   }

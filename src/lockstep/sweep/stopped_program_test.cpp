@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/test_folder.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/internal/history.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
 
 namespace lockstep::sweep {
@@ -54,6 +55,50 @@ TEST(StoppedProgram, IsStoppedAtOnceWithWhatItHadPrintedWhereverItWaits) {
     EXPECT_EQ(read_table(paths).rows.at(0).state, TrialState::ended);
     EXPECT_EQ(read_table(paths).rows.at(1).state, TrialState::stopped);
   }
+}
+
+// Trial 1 is lost at once, and trial 0 has the only place when the sweep goes on. The beginning and the end
+// of the output are kept.
+TEST(StoppedProgram, HasWhatALostAttemptHadPrintedInTheMiddleOfALongOutput) {
+  const test::TemporaryFolder folder;
+  const std::string go = folder.path() / "go", begun = folder.path() / "begun";
+  const SweepPaths paths{folder.path() / "sweep"};
+  SweepSpec spec{
+      .command = {"sh", "-c",
+                  "if test $LOCKSTEP_TRIAL = 1; then until test -e " + begun +
+                      "; do sleep 0.05; done; echo result 0.5; yes abcdefg | head -c 3000000; echo result "
+                      "0.25; yes abcdefg | head -c 3000000; kill -9 $$; fi; touch " +
+                      begun + "; until test -e " + go + "; do sleep 0.05; done; echo result 1",
+                  "{x}"}};
+  spec.space.add("x", "0.5..9.5");
+  spec.options = {.search = SearchKind::random, .count = 2, .trials = 2};
+  std::stop_source stop;
+  const auto report = [&](const Trial&, const std::string& note) {
+    if (!note.empty()) stop.request_stop();
+  };
+  EXPECT_FALSE(run_sweep(paths, spec, {.stop = stop.get_token(), .report = report}).is_complete);
+  EXPECT_EQ(read_log(paths).back().value, 0.25);
+  fs::remove(begun);
+  spec.options.trials = 1;
+  std::jthread sweep([&] { EXPECT_TRUE(run_sweep(paths, spec, {}).is_complete); });
+  wait_for(begun);
+  ask_to_stop(paths, 1);
+  while (!requests_in(paths).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Row row = read_table(paths).rows.at(1);
+  EXPECT_EQ(row.state, TrialState::stopped);
+  EXPECT_EQ(row.value, 0.25);
+  write_file_atomic(go, "");
+  sweep.join();
+}
+
+TEST(History, KnowsWhatTheNewestAttemptHadPrintedWhenItWasLost) {
+  History history;
+  history.take({.kind = LogKind::begin, .trial = 3});
+  history.take({.kind = LogKind::lost, .trial = 3, .value = 0.5, .text = "the trial was killed"});
+  history.take({.kind = LogKind::lost, .trial = 3, .text = kProgramKilled});
+  EXPECT_EQ(history.printed.at(3), 0.5) << "the second is of a program that was killed before it let go";
+  history.take({.kind = LogKind::begin, .trial = 3});
+  EXPECT_TRUE(history.printed.empty()) << "its output is another one";
 }
 
 }  // namespace

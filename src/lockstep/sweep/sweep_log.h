@@ -26,7 +26,7 @@ struct LogLine {
   int64_t trial = 0;
   int64_t until = 0;
   std::optional<TrialState> state{};
-  std::optional<double> value{};
+  std::optional<double> value{};  ///< of a lost attempt: what it had printed
   std::optional<int64_t> step{};
   std::optional<int64_t> total_steps{};
   std::optional<double> seconds{};

@@ -154,19 +154,52 @@ TEST_F(TrialOutputs, WhereNoResultIsLookedForNothingIsRead) {
   }
 }
 
-TEST_F(TrialOutputs, OfALostAttemptHaveTheResultOfATrialThatIsStoppedThen) {
+TEST_F(TrialOutputs, OfALostAttemptAreShortenedButNotItsResult) {
+  std::ofstream file(paths_.output(0));
+  file << "result 1\n";
+  fill(file, 2 * kMebibyte);
+  file << "result 9\n";
+  fill(file, 70 * kMebibyte);
+  file.close();
+  const SweepSpec spec{.command = {"./simulate"}};
+  TrialOutput output(paths_.output(0), "result");
+  EXPECT_EQ(output.look(std::chrono::steady_clock::now()), can_release());
+  const TrialResult lost = result_of(paths_, spec, {.end = {SIGKILL}, .output = output});
+  EXPECT_FALSE(lost.outcome);
+  EXPECT_EQ(lost.printed, 9);
+  EXPECT_EQ(line_of_loss(paths_, {.trial = 0}, lost).value, 9);
+  if (can_release()) {
+    EXPECT_LT(on_disk(), 4 * kMebibyte);
+  }
+  const auto stopped = end_between_attempts(paths_, spec, {.trial = 0}, lost.printed);
+  ASSERT_TRUE(stopped && stopped->outcome);
+  EXPECT_EQ(stopped->outcome->state, TrialState::stopped);
+  EXPECT_EQ(stopped->outcome->value, 9);
+}
+
+TEST_F(TrialOutputs, OfAnAttemptThatEndedWithItsSweepAreReadAndShortened) {
   std::ofstream file(paths_.output(0));
   fill(file, 2 * kMebibyte);
   file << "result 9\n";
   fill(file, 5 * kMebibyte);
   file.close();
-  const SweepSpec spec{.command = {"./simulate"}};
-  const TrialOutput output(paths_.output(0), "result");
-  EXPECT_FALSE(result_of(paths_, spec, {.end = {SIGKILL}, .output = output}).outcome);
-  const auto stopped = end_between_attempts(paths_, spec, {.trial = 0});
+  const auto stopped = end_between_attempts(paths_, {.command = {"./simulate"}}, {.trial = 0}, std::nullopt);
   ASSERT_TRUE(stopped && stopped->outcome);
   EXPECT_EQ(stopped->outcome->state, TrialState::stopped);
   EXPECT_EQ(stopped->outcome->value, 9);
+  if (can_release()) {
+    EXPECT_LT(on_disk(), 4 * kMebibyte);
+  }
+}
+
+TEST_F(TrialOutputs, OfATrialThatIsLostEachTimeAreShort) {
+  SweepSpec spec = one_trial("echo result 1e400; yes abcdefg | head -c 8000000; kill -9 $$");
+  spec.options.retries = 1;
+  EXPECT_TRUE(run_sweep(paths_, spec, {}).is_complete);
+  EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::failed);
+  if (can_release()) {
+    EXPECT_LT(on_disk(), 4 * kMebibyte);
+  }
 }
 
 // As `echo result 5 > /dev/stderr` does it.

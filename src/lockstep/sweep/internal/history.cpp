@@ -8,6 +8,7 @@ void History::take(const LogLine& line) {
   if (line.kind == LogKind::begin) {
     begun[line.trial] = line.parameters;
     may_change.erase(line.trial);
+    printed.erase(line.trial);
   } else if (line.kind == LogKind::outcome) {
     const Segment segment{line.trial, line.until};
     early.erase(line.trial);  // it went on
@@ -24,6 +25,7 @@ void History::take(const LogLine& line) {
 }
 
 void History::take_loss(const LogLine& line) {
+  if (line.value) printed[line.trial] = *line.value;
   if (line.text != kProgramKilled) {
     ++losses[line.trial];
     return;
@@ -77,6 +79,7 @@ void History::begin_anew(int64_t trial) {
   early.erase(trial);
   losses.erase(trial);
   kills.erase(trial);
+  printed.erase(trial);
 }
 
 }  // namespace lockstep::sweep

@@ -35,6 +35,8 @@ struct History {
   std::map<int64_t, std::optional<int64_t>> early{};
   std::map<int64_t, int64_t> losses{};  ///< how often a trial was lost by its own doing
   std::map<int64_t, Kills> kills{};     ///< with the program that trained it
+  /// What the newest attempt of another program than train had printed when it was lost.
+  std::map<int64_t, double> printed{};
   /// Trials that had begun when one was restarted: its new result may give them other parameters.
   std::set<int64_t> may_change{};
 

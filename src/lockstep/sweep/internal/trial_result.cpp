@@ -15,6 +15,7 @@
 #include "lockstep/record/requests.h"
 #include "lockstep/record/result.h"
 #include "lockstep/record/state.h"
+#include "lockstep/record/status_file.h"
 #include "lockstep/record/summary.h"
 #include "lockstep/sweep/internal/printed_result.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
@@ -192,6 +193,12 @@ std::string words_without_number(const std::string& metric, const PrintedResult&
          (printed.word.empty() ? "" : ": " + quote(printable(printed.word).substr(0, 60)) + " is no number");
 }
 
+// Leaves out the middle of the output.
+PrintedResult printed_by(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial) {
+  const ResultReader reader = trial.output ? TrialOutput(*trial.output).finish() : ResultReader();
+  return reader.result_of(paths.output(trial.segment.trial), spec.metric());
+}
+
 TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, const EndedTrial& trial,
                               int status) {
   const Segment& segment = trial.segment;
@@ -216,8 +223,7 @@ TrialResult result_of_program(const SweepPaths& paths, const SweepSpec& spec, co
         failure(summary, "it " + launch::text_of_status(status) + (last.empty() ? "" : ": " + last));
     return result;
   }
-  const ResultReader reader = trial.output ? TrialOutput(*trial.output).finish() : ResultReader();
-  const PrintedResult printed = reader.result_of(paths.output(segment.trial), spec.metric());
+  const PrintedResult printed = printed_by(paths, spec, trial);
   const auto value = printed.value ? printed.value : metric_of(summary, folder, spec.metric());
   result.outcome = Outcome{.state = value ? TrialState::ended : TrialState::failed,
                            .value = value.value_or(kAbsent),
@@ -243,8 +249,13 @@ TrialResult result_of(const SweepPaths& paths, const SweepSpec& spec, const Ende
   TrialResult result = spec.trains() ? result_of_training(paths, spec, trial, status)
                                      : result_of_program(paths, spec, trial, status);
   const bool is_lost = !result.outcome;
-  // What another program has printed is its result if a person stops it before its next attempt.
-  if (trial.output && (spec.trains() || (status != 0 && !is_lost))) TrialOutput(*trial.output).release();
+  if (is_lost && !spec.trains()) {
+    // Its result if a person stops the trial before its next attempt.
+    result.printed = printed_by(paths, spec, trial).value;
+    if (result.printed && !std::isfinite(*result.printed)) result.printed.reset();
+  } else if (trial.output && (spec.trains() || status != 0)) {
+    TrialOutput(*trial.output).release();
+  }
   if (is_lost && (is_killed(status) ||
                   code_of(paths.trial(trial.segment.trial), trial) == name_of(ErrorCode::out_of_memory)))
     result.hint = memory_hint(spec);
@@ -262,14 +273,20 @@ std::optional<TrialResult> result_of_asked_end(const SweepPaths& paths, const Sw
 }
 
 std::optional<TrialResult> end_between_attempts(const SweepPaths& paths, const SweepSpec& spec,
-                                                const Segment& segment) {
+                                                const Segment& segment, std::optional<double> printed) {
   if (spec.trains()) {
     ask_run_to_end(paths, segment.trial);
     return result_of_asked_end(paths, spec, segment);
   }
   kill_remains(variable_of_trial(std::filesystem::absolute(paths.trial(segment.trial)).string()));
-  TrialResult result = result_of(paths, spec, {.segment = segment, .end = launch::End{0}});
-  if (result.outcome->state == TrialState::ended) result.outcome->state = TrialState::stopped;
+  const TrialOutput output(paths.output(segment.trial), spec.metric());
+  TrialResult result = result_of(paths, spec, {.segment = segment, .end = launch::End{0}, .output = output});
+  Outcome& outcome = *result.outcome;
+  if (printed) {
+    outcome.value = *printed;
+    outcome.error.clear();
+  }
+  if (printed || outcome.state == TrialState::ended) outcome.state = TrialState::stopped;
   return result;
 }
 
@@ -290,6 +307,16 @@ LogLine line_of(const Segment& segment, const TrialResult& result) {
   if (!result.weights_hash.empty()) line.weights_hash = result.weights_hash;
   if (!outcome.error.empty()) line.text = outcome.error;
   return line;
+}
+
+LogLine line_of_loss(const SweepPaths& paths, const Segment& segment, const TrialResult& result) {
+  const auto status = record::read_status(paths.trial(segment.trial));
+  return {.kind = LogKind::lost,
+          .trial = segment.trial,
+          .until = segment.until,
+          .value = result.printed,
+          .step = status ? status->step : 0,
+          .text = result.lost};
 }
 
 }  // namespace lockstep::sweep

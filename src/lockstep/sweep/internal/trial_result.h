@@ -12,6 +12,7 @@ namespace lockstep::sweep {
 struct TrialResult {
   std::optional<Outcome> outcome{};  ///< nothing: it was lost, and is trained again
   std::string lost{};                ///< why
+  std::optional<double> printed{};   ///< by another program than train, before it was lost; finite
   std::string hint{};                ///< for a person, if it is lost each time; may be empty
   double seconds = 0;                ///< of training, as far as the run knows
   std::string weights_hash{};
@@ -27,14 +28,17 @@ std::optional<TrialResult> result_of_asked_end(const SweepPaths& paths, const Sw
                                                const Segment& segment);
 
 /// Ends a trial that has begun and that nobody trains now where it is. Another program than train has what
-/// its last attempt had printed. Nothing: its run ends when its turn comes.
+/// its last attempt had printed: `printed`, or else what is in its output. Nothing: its run ends when its
+/// turn comes.
 std::optional<TrialResult> end_between_attempts(const SweepPaths& paths, const SweepSpec& spec,
-                                                const Segment& segment);
+                                                const Segment& segment, std::optional<double> printed);
 
 /// What to change where trials end for lack of memory.
 std::string memory_hint(const SweepSpec& spec);
 
 /// The line of the log that says it; the result has an outcome.
 LogLine line_of(const Segment& segment, const TrialResult& result);
+/// The same of a result without one.
+LogLine line_of_loss(const SweepPaths& paths, const Segment& segment, const TrialResult& result);
 
 }  // namespace lockstep::sweep
