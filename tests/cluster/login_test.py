@@ -168,6 +168,8 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.lockstep("sweep", "annotate", sweep, "1", "--", "-5 or", "--less")
         self.assertIn("-5 or --less", self.lockstep("sweep", "show", sweep))
         self.lockstep("sweep", "annotate", sweep, "1", "two words; and 'quotes'")
+        self.assertIn(f"hint: lockstep sweep show {sweep} lists them",
+                      self.lockstep("sweep", "annotate", sweep, "99", "a note", status=1))
         rows = json.loads(self.lockstep("sweep", "export", sweep, "--json", "-"))
         self.assertEqual(rows[1].pop("note"), "two words; and 'quotes'")
         for row in rows:

@@ -54,6 +54,13 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         self.assertEqual([row["state"] for row in table(output)], ["ended"] * 3)
         self.assertEqual(len(lines(output, "begin")), 3)
 
+    def test_hints_name_the_sweep_as_it_was_typed(self):
+        """A command that comes through a login node says it by the variable."""
+        self.sweep("hinted", "--x", "1..5", "--", "echo", "result", "{x}")
+        self.assertIn(f"hint: lockstep sweep show far:{self.folder}/hinted lists them\n",
+                      runs.run("sweep", "annotate", self.folder / "hinted", "99", "a note", status=1,
+                               environment={"LOCKSTEP_SHOWN_AS": "far:"}))
+
     def test_output_without_an_end(self):
         """The file has its beginning and its end, and the result is found."""
         script = "echo begin; echo loss $1; yes | head -c 10000000; echo end"

@@ -7,7 +7,6 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/launch/stop_signals.h"
@@ -20,6 +19,7 @@
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/shown_sweep.h"
 
 namespace lockstep::cli {
 namespace {
@@ -87,10 +87,9 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
     set_options(asked, asked.given, wanted);
   }
   if (const auto what = sweep::difference(spec, wanted))
-    throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
-                "choose another --output; lockstep sweep --resume --output " +
-                    shell_word(environment_variable(jobs::kShownAs) + paths.folder.string()) +
-                    " continues it");
+    throw Error(
+        ErrorCode::invalid_option, quote(paths.folder.string()) + " is another sweep: " + *what,
+        "choose another --output; lockstep sweep --resume --output " + shown_sweep(paths) + " continues it");
   std::vector<std::string> changed;
   for (const char* name :
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
@@ -250,7 +249,7 @@ int run_sweep(const Call& call, Console& console) {
     spec.options.output = paths.folder.string();
   }
   const std::string cluster = environment_variable(jobs::kShownAs);  // "far:" through a login node
-  const std::string shown = shell_word(cluster + paths.folder.string());
+  const std::string shown = shown_sweep(paths);
   if (jobs > 0) {
     const auto lock = sweep::prepare_shared_sweep(paths, spec, found);
     console.print("jobs " + cluster + join(submit_sweep(paths, spec), ", " + cluster) +

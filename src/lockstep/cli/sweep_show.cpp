@@ -8,7 +8,6 @@
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/command_options.h"
@@ -20,6 +19,7 @@
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/importance.h"
+#include "lockstep/sweep/shown_sweep.h"
 #include "lockstep/sweep/table_reader.h"
 
 namespace lockstep::cli {
@@ -109,10 +109,7 @@ void write_to(const std::string& file, const std::string& text, Console& console
   }
 }
 
-// As commands take it where this one was typed: "far:search" for one that came through a login node.
-std::string shown_sweep(const Call& call) {
-  return shell_word(environment_variable(jobs::kShownAs) + call.words.front());
-}
+std::string shown_sweep(const Call& call) { return sweep::shown_sweep({call.words.front()}); }
 
 }  // namespace
 

@@ -8,9 +8,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
-#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
+#include "lockstep/sweep/shown_sweep.h"
 #include "lockstep/sweep/sweep_log.h"
 #include "lockstep/sweep/table_reader.h"
 
@@ -252,7 +252,7 @@ const Row& row_of(const Table& table, const SweepPaths& paths, int64_t trial) {
                   (table.rows.empty() ? "none has begun"
                    : first == last    ? "only trial " + first + " has begun"
                                       : "it has trials " + first + " to " + last),
-              "lockstep sweep show " + shell_word(paths.folder.string()) + " lists them");
+              "lockstep sweep show " + shown_sweep(paths) + " lists them");
 }
 
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {

@@ -6,9 +6,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/regular_file.h"
-#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
+#include "lockstep/sweep/shown_sweep.h"
 
 namespace lockstep::sweep {
 
@@ -67,7 +67,7 @@ bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
   check_is_trial(paths, trial);
   if (is_shared_now(paths))
     throw Error(ErrorCode::invalid_option, "several programs work on the sweep",
-                "stop it first: lockstep sweep stop " + shell_word(paths.folder.string()));
+                "stop it first: lockstep sweep stop " + shown_sweep(paths));
   const auto lock = jobs::FileLock::try_take(paths.lock());
   if (!lock) {
     make_request(paths, {.what = "restart", .trial = trial});
@@ -94,7 +94,7 @@ void settle_earlier_requests(const SweepPaths& paths) {
 
 void refuse_second_program(const SweepPaths& paths) {
   throw Error(ErrorCode::invalid_option, "another program works on the sweep " + quote(paths.folder.string()),
-              "lockstep sweep watch " + shell_word(paths.folder.string()) + " shows it");
+              "lockstep sweep watch " + shown_sweep(paths) + " shows it");
 }
 
 std::string spec_text(const SweepPaths& paths) {
@@ -135,11 +135,11 @@ jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& sp
   std::error_code none;
   if (is_shared_now(paths) && std::filesystem::exists(paths.spec(), none) &&
       read_spec(paths).options.count != spec.options.count)
-    throw Error(ErrorCode::invalid_option,
-                "jobs work on the sweep " + quote(paths.folder.string()) + ", which has --count " +
-                    std::to_string(read_spec(paths).options.count),
-                "give it more trials when they have ended; lockstep sweep stop " +
-                    shell_word(paths.folder.string()) + " ends them");
+    throw Error(
+        ErrorCode::invalid_option,
+        "jobs work on the sweep " + quote(paths.folder.string()) + ", which has --count " +
+            std::to_string(read_spec(paths).options.count),
+        "give it more trials when they have ended; lockstep sweep stop " + shown_sweep(paths) + " ends them");
   begin_or_continue(paths, spec, found);
   return std::move(*lock);
 }
