@@ -54,6 +54,34 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         self.assertEqual([row["state"] for row in table(output)], ["ended"] * 3)
         self.assertEqual(len(lines(output, "begin")), 3)
 
+    def test_an_output_of_another_profile(self):
+        """It is refused before anything is written or a login node is asked; the message has what was typed."""
+        profiles = self.folder / "config/lockstep/clusters"
+        profiles.mkdir(parents=True)
+        (profiles / "far.json").write_text(json.dumps({"login": "nowhere.invalid"}))
+        (profiles / "pool.json").write_text(json.dumps({}))
+        (self.folder / "far:here").mkdir()
+
+        def sweep(*words, status=2):
+            return runs.run("sweep", *words, status=status, folder=self.folder,
+                            environment={"XDG_CONFIG_HOME": str(self.folder / "config")})
+
+        def of_file(*words, **more):
+            (self.folder / "s.json").write_text(json.dumps({"command": ["echo", "result", "{x}"], "search": "grid",
+                                                            "parameters": {"x": "1..2"}, **more}))
+            return sweep(*words, "s.json")
+
+        words = ["--search", "grid", "--x", "1..2", "--", "echo", "result", "{x}"]
+        for profile, output, said, hint in (
+                ("far", "pool:search", ' is not of the profile "far" (--profile)', "far:search")):
+            printed = sweep("--profile", profile, "--output", output, *words)
+            self.assertEqual(printed, f"lockstep: --output {output}{said}\n  hint: --output {hint}\n")
+            printed = of_file("--profile", profile, output=output)
+            self.assertEqual(printed, f'lockstep: "output": "{output}" in "s.json"{said}\n  hint: "output": "{hint}"\n')
+            self.assertFalse((self.folder / output).exists())
+        sweep("--output", "far:here", *words, status=0)  # a folder of this machine
+        self.assertEqual(len(table(self.folder / "far:here")), 2)
+
     def test_hints_name_the_sweep_as_it_was_typed(self):
         """A command that comes through a login node says it by the variable."""
         self.sweep("hinted", "--x", "1..5", "--", "echo", "result", "{x}")

@@ -25,6 +25,7 @@ std::string name_in(const std::string& word) {
 }
 
 bool is_profile(const std::string& name) {
+  if (name.empty()) return false;
   const std::vector<NamedProfile> all = cluster::Profiles::of_user().list();
   return std::any_of(all.begin(), all.end(), [&](const NamedProfile& one) { return one.name == name; });
 }
@@ -37,41 +38,58 @@ std::optional<RelayedJob> sweep_there(const std::string& word) {
 
 bool names_file(const Call& call) { return call.words.size() == 1 && call.words.front().ends_with(".json"); }
 
-// As it was given: by the option, or by the FILE.json. That the file is damaged says the command itself.
-std::optional<std::string> output_of(const Call& call) {
+// An option of the call, or what its FILE.json says.
+struct Given {
+  std::string name;
+  std::string text;
+  std::string file{};  // empty: the command line
+  std::string with(const std::string& other) const {
+    return file.empty() ? "--" + name + " " + shell_word(other) : quote(name) + ": " + quote(other);
+  }
+  std::string words() const { return with(text) + (file.empty() ? "" : " in " + quote(file)); }
+};
+
+// That the file is damaged says the command itself.
+std::optional<Given> given_in_file(const Call& call, const std::string& name) {
   constexpr int64_t kMostBytes = 16 << 20;
-  if (const auto given = call.text_of("output")) return given;
   if (!names_file(call)) return std::nullopt;
+  const std::string& file = call.words.front();
   try {
-    const Json json = parse_json(read_file(call.words.front(), kMostBytes));
-    if (json.contains("output")) return json.at("output").get<std::string>();
+    const Json json = parse_json(read_file(file, kMostBytes));
+    if (json.contains(name)) return Given{name, json.at(name).get<std::string>(), file};
   } catch (const Json::exception&) {
   }
   return std::nullopt;
 }
 
-// A path there, whatever this machine has by this name.
-std::string output_there(const NamedProfile& found, const std::string& output) {
-  const std::string name = name_in(output);
-  if (name == found.name) return output.substr(name.size() + 1);
-  if (is_profile(name))
-    throw Error(ErrorCode::invalid_option,
-                "--output " + output + " is not of the profile " + quote(found.name) + " (--profile)",
-                "--output " + found.name + output.substr(name.size()));
-  return output;
+std::optional<Given> output_of(const Call& call) {
+  const auto typed = call.text_of("output");
+  return typed ? Given{"output", *typed} : given_in_file(call, "output");
 }
 
-// By --profile, or by --output. Nothing for a sweep of this machine, whose folder may have a colon in its
+// A path there, whatever this machine has by this name.
+std::string output_there(const NamedProfile& found, const Given& output) {
+  const std::string name = name_in(output.text);
+  if (name == found.name) return output.text.substr(name.size() + 1);
+  if (is_profile(name))
+    throw Error(ErrorCode::invalid_option,
+                output.words() + " is not of the profile " + quote(found.name) + " (--profile)",
+                output.with(found.name + output.text.substr(name.size())));
+  return output.text;
+}
+
+// By --profile, or by its output. Nothing for a sweep of this machine, whose folder may have a colon in its
 // name.
 std::optional<NamedProfile> place_of_new(const Call& call) {
-  const std::string name = call.text_of("profile").value_or("");
-  if (name.empty()) {
-    const std::string output = output_of(call).value_or("");
-    const auto sweep = is_profile(name_in(output)) ? sweep_there(output) : std::nullopt;
-    return sweep ? std::optional(sweep->profile) : std::nullopt;
+  const auto output = output_of(call);
+  const bool names_profile = output && is_profile(name_in(output->text));
+  if (const std::string name = call.text_of("profile").value_or(""); !name.empty()) {
+    const NamedProfile found = cluster::Profiles::of_user().find(name);
+    if (!found.profile.login.empty()) return found;
+    return std::nullopt;
   }
-  const NamedProfile found = cluster::Profiles::of_user().find(name);
-  return found.profile.login.empty() ? std::nullopt : std::optional(found);
+  const auto sweep = names_profile ? sweep_there(output->text) : std::nullopt;
+  return sweep ? std::optional(sweep->profile) : std::nullopt;
 }
 
 int begin_there(const NamedProfile& found, const Call& call, Console& console) {
