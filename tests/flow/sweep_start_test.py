@@ -73,6 +73,8 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
 
         words = ["--search", "grid", "--x", "1..2", "--", "echo", "result", "{x}"]
         for profile, output, said, hint in (
+                ("local", "far:search", ' is not of the profile "local" (--profile)', "search"),
+                ("pool", "pool:search", ': the profile "pool" has no login node', "search"),
                 ("far", "pool:search", ' is not of the profile "far" (--profile)', "far:search")):
             printed = sweep("--profile", profile, "--output", output, *words)
             self.assertEqual(printed, f"lockstep: --output {output}{said}\n  hint: --output {hint}\n")

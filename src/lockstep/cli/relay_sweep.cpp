@@ -67,14 +67,21 @@ std::optional<Given> output_of(const Call& call) {
   return typed ? Given{"output", *typed} : given_in_file(call, "output");
 }
 
+[[noreturn]] void refuse_output(const NamedProfile& found, const Given& output) {
+  const std::string name = name_in(output.text), path = output.text.substr(name.size() + 1);
+  const bool has_login = !found.profile.login.empty();
+  throw Error(
+      ErrorCode::invalid_option,
+      output.words() + (name == found.name ? ": the profile " + quote(name) + " has no login node"
+                                           : " is not of the profile " + quote(found.name) + " (--profile)"),
+      output.with(has_login ? found.name + ":" + path : path));
+}
+
 // A path there, whatever this machine has by this name.
 std::string output_there(const NamedProfile& found, const Given& output) {
   const std::string name = name_in(output.text);
   if (name == found.name) return output.text.substr(name.size() + 1);
-  if (is_profile(name))
-    throw Error(ErrorCode::invalid_option,
-                output.words() + " is not of the profile " + quote(found.name) + " (--profile)",
-                output.with(found.name + output.text.substr(name.size())));
+  if (is_profile(name)) refuse_output(found, output);
   return output.text;
 }
 
@@ -86,6 +93,8 @@ std::optional<NamedProfile> place_of_new(const Call& call) {
   if (const std::string name = call.text_of("profile").value_or(""); !name.empty()) {
     const NamedProfile found = cluster::Profiles::of_user().find(name);
     if (!found.profile.login.empty()) return found;
+    std::error_code none;
+    if (names_profile && !fs::exists(output->text, none)) refuse_output(found, *output);
     return std::nullopt;
   }
   const auto sweep = names_profile ? sweep_there(output->text) : std::nullopt;
