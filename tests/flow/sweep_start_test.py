@@ -81,6 +81,10 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
             printed = of_file("--profile", profile, output=output)
             self.assertEqual(printed, f'lockstep: "output": "{output}" in "s.json"{said}\n  hint: "output": "{hint}"\n')
             self.assertFalse((self.folder / output).exists())
+        for options in ({"output": "far:search"}, {}):
+            printed = of_file(*([] if options else ["--output", "far:search"]), profile="pool", **options)
+            self.assertIn('"profile": "pool" in "s.json" is not the profile of ', printed)
+            self.assertIn("or add --profile far\n", printed)
         sweep("--output", "far:here", *words, status=0)  # a folder of this machine
         self.assertEqual(len(table(self.folder / "far:here")), 2)
 

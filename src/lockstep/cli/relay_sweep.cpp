@@ -9,6 +9,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/relay_parts.h"
+#include "lockstep/jobs/job_list.h"
 
 namespace lockstep::cli {
 namespace {
@@ -85,6 +86,16 @@ std::string output_there(const NamedProfile& found, const Given& output) {
   return output.text;
 }
 
+// The output names the cluster.
+void check_profile_of_file(const Call& call, const NamedProfile& found, const Given& output) {
+  if (call.text_of("profile")) return;
+  const auto profile = given_in_file(call, "profile");
+  if (profile && !profile->text.empty() && jobs::shown_profile(profile->text) != found.name)
+    throw Error(ErrorCode::invalid_option,
+                profile->words() + " is not the profile of " + output.with(output.text),
+                "leave \"profile\" out of the file, or add --profile " + shell_word(found.name));
+}
+
 // By --profile, or by its output. Nothing for a sweep of this machine, whose folder may have a colon in its
 // name.
 std::optional<NamedProfile> place_of_new(const Call& call) {
@@ -98,7 +109,9 @@ std::optional<NamedProfile> place_of_new(const Call& call) {
     return std::nullopt;
   }
   const auto sweep = names_profile ? sweep_there(output->text) : std::nullopt;
-  return sweep ? std::optional(sweep->profile) : std::nullopt;
+  if (!sweep) return std::nullopt;
+  check_profile_of_file(call, sweep->profile, *output);
+  return sweep->profile;
 }
 
 int begin_there(const NamedProfile& found, const Call& call, Console& console) {
