@@ -13,9 +13,9 @@
 namespace lockstep::cli {
 
 /// Runs the command on the login node if it concerns a profile that has one: `batch` and `cluster ...` by
-/// their profile, `sweep` by its --profile, `job ...` by a job's name such as "ours:12", and `report` and
-/// `sweep ...` by a sweep such as "ours:search". Returns its exit status; nothing if the command is for this
-/// machine.
+/// their profile, `sweep` by its --profile or by an --output, also of its FILE.json, such as "ours:search",
+/// `job ...` by a job's name such as "ours:12", and `report` and `sweep ...` by a sweep such as
+/// "ours:search". Returns its exit status; nothing if the command is for this machine.
 std::optional<int> relay(const Verb& verb, const Call& call, Console& console);
 
 /// What `lockstep jobs` printed on a login node.

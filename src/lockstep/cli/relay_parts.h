@@ -32,7 +32,8 @@ cluster::CommandEnd send(const cluster::NamedProfile& found, const RelayMessage&
 std::optional<int> run_there(const cluster::NamedProfile& found, const std::vector<std::string>& words,
                              const launch::StopSignals& signals, Console& console);
 
-/// `sweep` with a profile that has a login node, and commands on a sweep such as "ours:search". As relay().
+/// `sweep` with a profile that has a login node or with an output such as "ours:search", by its options or
+/// its FILE.json, and commands on a sweep such as "ours:search". As relay().
 std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& console);
 
 }  // namespace lockstep::cli
