@@ -159,7 +159,7 @@ class Login(runs.TestFolders, unittest.TestCase):
         search = ["--count", "4", "--lag", "2", "--seed", "1", "--learning-rate", "0.001..0.1:log", "--param",
                   "seed=1..5"]
         training = ["--", "train", self.digits, "--validation", self.held_out, *runs.SMALL]
-        runs.run("sweep", *search, "--trials", "1", "--output", self.folder / "alone", *training)
+        runs.run("sweep", *search, "--trials", "1", "--output", self.folder / "trials-here", *training)
         sweep = f"swept:{self.folder}/there"
         printed = self.lockstep("sweep", "--profile", "swept", *search, "--trials", "2", "--output", sweep, *training)
         self.assertRegex(printed, rf"jobs swept:\d+, swept:\d+\nlockstep sweep watch {sweep} shows the trials\n")
@@ -174,7 +174,7 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertEqual(rows[1].pop("note"), "two words; and 'quotes'")
         for row in rows:
             del row["seconds"]
-        self.assertEqual(rows, sweeps.table(self.folder / "alone"))
+        self.assertEqual(rows, sweeps.table(self.folder / "trials-here"))
         self.assertIn(f"lockstep sweep export {sweep} --csv - > rows.csv",
                       self.lockstep("sweep", "export", sweep, "--csv", "rows.csv", status=2))
         self.lockstep("report", sweep)
