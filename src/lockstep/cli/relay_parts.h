@@ -18,6 +18,13 @@ namespace lockstep::cli {
 /// unknown profile, invalid_option for one without a login node.
 std::optional<RelayedJob> relayed_job(const std::string& word);
 
+/// The words of a command of the program there, with the profile's folder of jobs.
+std::vector<std::string> program_there(const cluster::NamedProfile& found,
+                                       const std::vector<std::string>& words);
+
+/// Puts a variable of the environment into the message, of a profile or a command; whether it is here.
+bool put_secret(const std::string& name, RelayMessage& message);
+
 /// Puts the profile into the message as it is there, with its secrets.
 void put_profile(const cluster::NamedProfile& found, RelayMessage& message);
 
