@@ -101,6 +101,19 @@ inline void add_pairs(Sums<kTileRows, kTileVectors>& sums, const Left& left, con
   }
 }
 
+/// sums.values[i][v] += rows [i, depth] * panel [pairs of the depth, v]
+template <int kTileRows, int kTileVectors>
+inline void add_rows(Sums<kTileRows, kTileVectors>& sums, const BFloat16* rows, int64_t depth,
+                     const uint32_t* panel) {
+  int64_t d = 0;
+  for (; d + 2 <= depth; d += 2, panel += kTileVectors * kWidest)
+    add_pairs(
+        sums, [&](int i) { return load_bytes<uint32_t>(rows + i * depth + d); }, panel);
+  if (d < depth)
+    add_pairs(
+        sums, [&](int i) -> uint32_t { return rows[i * depth + d].bits; }, panel);
+}
+
 template <class Count>
 inline Pairs load_features(const BFloat16* source, Count count) {
   if constexpr (std::is_same_v<Count, std::integral_constant<int, kWidest>>) {
@@ -183,15 +196,7 @@ inline void input_gradient_by_pairs(const LinearShape& shape, const BFloat16* gr
     over_strips(features, [&](int64_t place, auto vectors, auto count) {
       in_tiles<kRows>(shape.batch, [&](int64_t n, auto rows) {
         Sums<rows, vectors> sums{};
-        const BFloat16* left = gradient + n * outputs;
-        const uint32_t* right = packed + place * pairs;
-        int64_t k = 0;
-        for (; k + 2 <= outputs; k += 2, right += vectors * kWidest)
-          add_pairs(
-              sums, [&](int i) { return load_bytes<uint32_t>(left + i * outputs + k); }, right);
-        if (k < outputs)
-          add_pairs(
-              sums, [&](int i) -> uint32_t { return left[i * outputs + k].bits; }, right);
+        add_rows(sums, gradient + n * outputs, outputs, packed + place * pairs);
         sums.write(input_gradient + n * shape.features + begin + place, shape.features, count);
       });
     });

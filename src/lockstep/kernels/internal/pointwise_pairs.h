@@ -114,15 +114,7 @@ inline void multiply_places(int64_t places, const BFloat16* values, const Packed
           fetch_ahead_of<kToWrite>(output.data + (begin + chunk + n) * output.step, rows * output.step);
         }
         Sums<rows, vectors> sums{};
-        const BFloat16* left = values + (begin + n) * depth;
-        const uint32_t* right = matrix.panels + lane * pairs;
-        int64_t d = 0;
-        for (; d + 2 <= depth; d += 2, right += vectors * kWidest)
-          add_pairs(
-              sums, [&](int i) { return load_bytes<uint32_t>(left + i * depth + d); }, right);
-        if (d < depth)
-          add_pairs(
-              sums, [&](int i) -> uint32_t { return left[i * depth + d].bits; }, right);
+        add_rows(sums, values + (begin + n) * depth, depth, matrix.panels + lane * pairs);
         store_places(sums, matrix.bias + lane, matrix.lanes - lane,
                      {output.data + (begin + n) * output.step + lane, output.step, output.relu});
       });
@@ -130,10 +122,10 @@ inline void multiply_places(int64_t places, const BFloat16* values, const Packed
   }
 }
 
-/// values [places, lanes], added to sums [lanes].
-inline void add_places(int64_t places, const BFloat16* values, int64_t lanes, float* sums) {
+/// sums [lanes] of values [places, lanes]
+inline void sum_places(int64_t places, const BFloat16* values, int64_t lanes, float* sums) {
   over_features(lanes, [&](int64_t lane, auto part) {
-    Wide total = load_part(sums + lane, part);
+    Wide total{};
     for (int64_t place = 0; place < places; ++place) total += load_part(values + place * lanes + lane, part);
     store_part(total, sums + lane, part);
   });
@@ -205,9 +197,7 @@ inline void pointwise_gradient_of_shard(const ConvolutionShape& shape, const BFl
   } else {
     sum_products_of_places(places, by_output, by_input, target.weight);
   }
-  if (target.bias == nullptr) return;
-  std::fill_n(target.bias, filters, 0.0F);
-  add_places(places, gradient, filters, target.bias);
+  if (target.bias != nullptr) sum_places(places, gradient, filters, target.bias);
 }
 
 /// Without strides. With few places, tiles of sums stay in registers for all shards; otherwise the sums of a
@@ -222,8 +212,7 @@ inline void pointwise_gradient_of_weight(const ConvolutionShape& shape, const BF
                                   target.weight);
   if (target.bias == nullptr) return;
   sum_shards(0, shape.shards, shape.filters, target.bias, [&](int64_t shard, float* own) {
-    std::fill_n(own, shape.filters, 0.0F);
-    add_places(of_shard, gradient + shard * of_shard * shape.filters, shape.filters, own);
+    sum_places(of_shard, gradient + shard * of_shard * shape.filters, shape.filters, own);
   });
 }
 
