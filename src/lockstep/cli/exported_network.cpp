@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "lockstep/base/counted.h"
+#include "lockstep/base/counted_given.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/command_options.h"
@@ -148,8 +149,7 @@ train::Model model_without_run(const Call& call, const nn::Network& network, con
   if (static_cast<int64_t>(model.classes.size()) != model.input.classes)
     throw Error(ErrorCode::invalid_option, "the weights distinguish " +
                                                counted(model.input.classes, "class") + ", but " +
-                                               counted(std::ssize(model.classes), "name") +
-                                               (model.classes.size() == 1 ? " is given" : " are given"));
+                                               counted_given(std::ssize(model.classes), "name"));
   if (choice.classes.empty() || parse_number<int64_t>(choice.classes)) model.classes.clear();
   if (options.normalize != "auto") {
     const auto normalization = train::parse_normalization(options.normalize, model.input.channels);

@@ -84,7 +84,7 @@ bool has_result(const JobPaths& paths) {
 }  // namespace
 
 QueueLimits machine_limits() {
-  cpu_set_t cores;
+  cpu_set_t cores{};
   QueueLimits limits{.workers = 1, .memory = int64_t{1} << 62};
   if (::sched_getaffinity(0, sizeof cores, &cores) == 0) limits.workers = CPU_COUNT(&cores);
   struct sysinfo machine {};

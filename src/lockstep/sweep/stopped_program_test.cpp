@@ -21,6 +21,15 @@ void wait_for(const fs::path& file) {
   while (!fs::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+// Stops trial 1 while the sweep goes on.
+void expect_stopped_with_a_quarter(const SweepPaths& paths) {
+  ask_to_stop(paths, 1);
+  while (!requests_in(paths).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Row row = read_table(paths).rows.at(1);
+  EXPECT_EQ(row.state, TrialState::stopped);
+  EXPECT_EQ(row.value, 0.25);
+}
+
 // Both trials are cut short when the sweep stops. Trial 0 has the only place when it goes on.
 TEST(StoppedProgram, IsStoppedAtOnceWithWhatItHadPrintedWhereverItWaits) {
   for (const bool shared : {false, true}) {
@@ -45,11 +54,7 @@ TEST(StoppedProgram, IsStoppedAtOnceWithWhatItHadPrintedWhereverItWaits) {
     prepare_shared_sweep(paths, spec);
     std::jthread sweep([&] { EXPECT_TRUE(run_sweep(paths, spec, {.shared = shared}).is_complete); });
     wait_for(begun + "0");
-    ask_to_stop(paths, 1);
-    while (!requests_in(paths).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    const Row row = read_table(paths).rows.at(1);
-    EXPECT_EQ(row.state, TrialState::stopped);
-    EXPECT_EQ(row.value, 0.25);
+    expect_stopped_with_a_quarter(paths);
     write_file_atomic(go, "");
     sweep.join();
     EXPECT_EQ(read_table(paths).rows.at(0).state, TrialState::ended);
@@ -82,11 +87,7 @@ TEST(StoppedProgram, HasWhatALostAttemptHadPrintedInTheMiddleOfALongOutput) {
   spec.options.trials = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run_sweep(paths, spec, {}).is_complete); });
   wait_for(begun);
-  ask_to_stop(paths, 1);
-  while (!requests_in(paths).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  const Row row = read_table(paths).rows.at(1);
-  EXPECT_EQ(row.state, TrialState::stopped);
-  EXPECT_EQ(row.value, 0.25);
+  expect_stopped_with_a_quarter(paths);
   write_file_atomic(go, "");
   sweep.join();
 }

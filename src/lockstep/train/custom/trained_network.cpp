@@ -1,6 +1,7 @@
 #include "lockstep/train/custom/trained_network.h"
 
 #include "lockstep/base/counted.h"
+#include "lockstep/base/counted_given.h"
 #include "lockstep/base/error.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/weights_file.h"
@@ -65,8 +66,7 @@ TrainedNetwork trained_network(const BuiltModel& built, const TrainedAs& as) {
       static_cast<int64_t>(model.classes.size()) != model.input.classes) {
     throw Error(ErrorCode::invalid_option, "the network distinguishes " +
                                                counted(model.input.classes, "class") + ", and " +
-                                               counted(std::ssize(model.classes), "name") +
-                                               (model.classes.size() == 1 ? " is given" : " are given"));
+                                               counted_given(std::ssize(model.classes), "name"));
   }
   while (static_cast<int64_t>(model.classes.size()) < model.input.classes)
     model.classes.push_back(std::to_string(model.classes.size()));

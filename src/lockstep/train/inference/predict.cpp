@@ -7,6 +7,7 @@
 #include <ATen/Functions.h>
 
 #include "lockstep/base/counted.h"
+#include "lockstep/base/counted_given.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
@@ -136,8 +137,7 @@ Model model_of_weights(const nn::Network& network, const WeightsUse& use) {
   if (static_cast<int64_t>(model.classes.size()) != model.input.classes) {
     throw Error(ErrorCode::invalid_option, "the weights distinguish " +
                                                counted(model.input.classes, "class") + ", but " +
-                                               counted(std::ssize(model.classes), "name") +
-                                               (model.classes.size() == 1 ? " is given" : " are given"));
+                                               counted_given(std::ssize(model.classes), "name"));
   }
   model.resize = options.resize;
   if (!options.resize_to.empty()) {
