@@ -12,6 +12,7 @@
 #include "lockstep/kernels/channel_kernels.h"
 #include "lockstep/kernels/fused_relu.h"
 #include "lockstep/kernels/first_derivative.h"
+#include "lockstep/kernels/internal/shard_rows.h"
 #include "lockstep/kernels/internal/typed.h"
 #include "lockstep/kernels/shards_together.h"
 
@@ -122,15 +123,14 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     const Parts parts(input);
     const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor input_gradient = at::empty_like(input);
-    std::vector<ParameterGradients> of_shards(static_cast<size_t>(parts.shards));
+    ShardRows weight(parts.shards, parts.channels), bias(parts.shards, parts.channels);
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
       for (size_t group = 0; group < parts.groups.shards.size(); ++group)
-        group_gradients<T>({gradient, input, input_gradient, relu}, parts, parts.groups.shards[group],
-                           parts.normalization(saved, group), of_shards);
+        group_gradients<T>({gradient, input, input_gradient, relu, weight, bias}, parts,
+                           parts.groups.shards[group], parts.normalization(saved, group));
     });
-    return {input_gradient,
-            tree_sum(0, parts.shards, [&](int64_t shard) { return of_shards[static_cast<size_t>(shard)]; })};
+    return {input_gradient, {weight.sum(), bias.sum()}};
   }
 
  private:
@@ -185,10 +185,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
                                             mean.data(), deviation.data());
       move_statistics(state, mean.data(), deviation, parts.rows);
       ShardsTogether::keep_statistics(state.running_mean, state.running_variance);
-      NormSums sums{static_cast<double>(parts.rows)};
-      sums.insert(sums.end(), mean.begin(), mean.end());
-      sums.insert(sums.end(), deviation.begin(), deviation.end());
-      return sums;
+      return norm_sums(parts.rows, mean.data(), deviation.data(), parts.channels);
     });
     for (size_t c = 0; c < channels; ++c) {
       values.mean[c] = static_cast<float>(all[1 + c]);
@@ -202,25 +199,23 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     const at::Tensor& input;
     const at::Tensor& input_gradient;
     bool relu;
+    ShardRows& weight;
+    ShardRows& bias;
   };
 
-  // Fills in `of_shards` for the group's shards.
   template <class T>
   static void group_gradients(const Batch& batch, const Parts& parts, Range group,
-                              const Normalization& values, std::vector<ParameterGradients>& of_shards) {
+                              const Normalization& values) {
     const auto& kernels = kernels::channel_kernels<T>();
     const auto& [scale, shift, mean, inverse] = values;
     const auto channels = static_cast<size_t>(parts.channels);
     std::vector<float> products(channels), slope(channels), offset(channels);
     const auto sums_of_shard = [&](int64_t shard) {
-      const ParameterGradients own{at::empty({parts.channels}, at::kFloat),
-                                   at::empty({parts.channels}, at::kFloat)};
+      float* shifts = batch.bias.of(shard);
       kernels.gradient_sums(parts.of<T>(batch.gradient, shard), parts.of<T>(batch.input, shard), parts.rows,
-                            parts.channels, scale, shift, mean, batch.relu, data<float>(own.bias),
-                            products.data());
-      for (size_t c = 0; c < channels; ++c) data<float>(own.weight)[c] = products[c] * inverse[c];
-      of_shards[static_cast<size_t>(shard)] = own;
-      return data<float>(own.bias);
+                            parts.channels, scale, shift, mean, batch.relu, shifts, products.data());
+      for (size_t c = 0; c < channels; ++c) batch.weight.of(shard)[c] = products[c] * inverse[c];
+      return shifts;
     };
     if (parts.is_one_shard(group)) {
       const float* shifts = sums_of_shard(group.begin);
@@ -232,10 +227,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     } else {
       const NormSums all = parts.fold(group, &add_sums, [&](int64_t shard) {
         const float* shifts = sums_of_shard(shard);
-        NormSums sums{static_cast<double>(parts.rows)};
-        sums.insert(sums.end(), shifts, shifts + channels);
-        sums.insert(sums.end(), products.begin(), products.end());
-        return sums;
+        return norm_sums(parts.rows, shifts, products.data(), parts.channels);
       });
       for (size_t c = 0; c < channels; ++c) {
         const double own_scale = scale[c], own_inverse = inverse[c];

@@ -1,5 +1,6 @@
 #include "lockstep/kernels/shards_together.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/Functions.h>
@@ -50,7 +51,13 @@ void ShardsTogether::keep_statistics(const at::Tensor& running_mean, const at::T
 void ShardsTogether::keep(const at::Tensor& buffer) {
   Statistics& statistics = statistics_[buffer.const_data_ptr()];
   if (!statistics.rows.defined()) statistics.rows = at::empty({count_, buffer.numel()}, buffer.options());
-  statistics.rows[statistics.kept++].copy_(buffer);
+  const int64_t shard = statistics.kept++;
+  if (buffer.is_cpu() && buffer.is_contiguous() && buffer.scalar_type() == at::kFloat) {
+    std::copy_n(buffer.const_data_ptr<float>(), buffer.numel(),
+                statistics.rows.mutable_data_ptr<float>() + shard * buffer.numel());
+  } else {
+    statistics.rows[shard].copy_(buffer);
+  }
 }
 
 at::Tensor shard_by_shard(const at::Tensor& batch,

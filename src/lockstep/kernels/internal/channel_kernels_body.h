@@ -1,24 +1,18 @@
 // The text of the channel kernels, compiled once per instruction set; LOCKSTEP_CHANNEL_KERNELS is the name of
 // the function that returns them.
-//
-// Vectors are full for any number of channels: [rows, channels] is read as one flat array in strides of
-// lcm(channels, 16) values, and the values of a channel are repeated along a stride. Each position of a
-// stride has its own sum. The sums are folded at the end in a fixed order, so the bits do not depend on the
-// width of the vectors. The values of a position stay in registers.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
-#include "lockstep/kernels/internal/vectors.h"
 #include "lockstep/kernels/channel_kernels.h"
+#include "lockstep/kernels/internal/channel_places.h"
+#include "lockstep/kernels/internal/vectors.h"
 
 namespace lockstep::kernels {
 namespace {
 
-constexpr int kLanes = kernels::kWidest;
 constexpr int kRegisters = kernels::kManyRegisters ? 32 : 16;
 
 using kernels::fetch_ahead;
@@ -33,74 +27,6 @@ template <class T>
 inline void store(Floats value, T* target) {
   kernels::store<kLanes>(value, target);
 }
-
-class Strides {
- public:
-  Strides(int64_t rows, int64_t channels)
-      : channels_(channels),
-        size_(stride_of(channels)),
-        whole_(rows * channels / size_),
-        rest_(rows * channels % size_) {}
-
-  int64_t size() const { return size_; }
-
-  std::vector<float> repeated(const float* values) const {
-    std::vector<float> result(static_cast<size_t>(size_));
-    for (int64_t i = 0; i < size_; i += channels_) std::copy(values, values + channels_, result.data() + i);
-    return result;
-  }
-
-  void fold(const std::vector<float>& places, float* sums) const {
-    for (int64_t c = 0; c < channels_; ++c) {
-      double sum = 0;
-      for (int64_t i = c; i < size_; i += channels_) sum += places[static_cast<size_t>(i)];
-      sums[c] = static_cast<float>(sum);
-    }
-  }
-
-  /// Calls kernel.run<vectors>(place, begin, strides, size) for blocks of a stride's vectors, at most kMost
-  /// wide, over the number of strides that the first-level cache can contain; then kernel.run_rest(begin,
-  /// count) for the values after the last whole stride.
-  template <int kMost, class Kernel>
-  void each(const Kernel& kernel) const {
-    const int64_t chunk = std::max<int64_t>(1, 2048 / size_);
-    for (int64_t stride = 0; stride < whole_; stride += chunk) {
-      each_block<kMost>(size_ / kLanes, [&](int64_t vector, auto count) {
-        kernel.template run<count>(vector * kLanes, stride * size_ + vector * kLanes,
-                                   std::min(chunk, whole_ - stride), size_);
-      });
-    }
-    if (rest_ > 0) kernel.run_rest(whole_ * size_, rest_);
-  }
-
- private:
-  template <int kMost, class Work>
-  static void each_block(int64_t vectors, Work&& work) {
-    const int64_t blocks = (vectors + kMost - 1) / kMost;
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t begin = vectors * block / blocks;
-      with_constant<kMost>(vectors * (block + 1) / blocks - begin, [&](auto count) { work(begin, count); });
-    }
-  }
-
-  template <int kMost, class Work>
-  static void with_constant(int64_t value, Work&& work) {
-    if (value == kMost) return work(std::integral_constant<int, kMost>{});
-    if constexpr (kMost > 1) with_constant<kMost - 1>(value, work);
-  }
-
-  // Not std::lcm: with -O2 -mavx512dq, g++ 12 gives -16 for lcm(1, 16) here.
-  static int64_t stride_of(int64_t channels) {
-    int64_t result = channels;
-    while (result % 16 != 0) result += channels;
-    return result;
-  }
-
-  int64_t channels_;
-  int64_t size_;
-  int64_t whole_;
-  int64_t rest_;
-};
 
 /// Some neighbouring vectors, in registers.
 template <int kVectors>
@@ -177,14 +103,14 @@ struct SumOfSquares {
 template <class T>
 void moments(const T* input, int64_t rows, int64_t channels, float* mean, float* deviation) {
   const Strides strides(rows, channels);
-  std::vector<float> sums(static_cast<size_t>(strides.size()));
-  strides.each<8>(Sum<T>{input, sums.data()});
-  strides.fold(sums, mean);
+  Workspace workspace;
+  const PlaceSums sums(strides, mean, workspace), squares(strides, deviation, workspace);
+  strides.each<8>(Sum<T>{input, sums.places()});
+  sums.fold();
   for (int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(rows);
-  const std::vector<float> means = strides.repeated(mean);
-  std::fill(sums.begin(), sums.end(), 0.0F);
-  strides.each<kRegisters / 4>(SumOfSquares<T>{input, means.data(), sums.data()});
-  strides.fold(sums, deviation);
+  const float* means = repeated(strides, mean, workspace);
+  strides.each<kRegisters / 4>(SumOfSquares<T>{input, means, squares.places()});
+  squares.fold();
 }
 
 template <bool kRelu, class T>
@@ -220,13 +146,14 @@ template <class T>
 void transform(const T* input, int64_t rows, int64_t channels, const float* scale, const float* shift,
                bool relu, T* output) {
   const Strides strides(rows, channels);
-  const std::vector<float> a = strides.repeated(scale);
-  const std::vector<float> b = strides.repeated(shift);
+  Workspace workspace;
+  const float* a = repeated(strides, scale, workspace);
+  const float* b = repeated(strides, shift, workspace);
   constexpr int kMost = kRegisters / 4;
   if (relu) {
-    strides.each<kMost>(Transform<true, T>{input, a.data(), b.data(), output});
+    strides.each<kMost>(Transform<true, T>{input, a, b, output});
   } else {
-    strides.each<kMost>(Transform<false, T>{input, a.data(), b.data(), output});
+    strides.each<kMost>(Transform<false, T>{input, a, b, output});
   }
 }
 
@@ -280,19 +207,19 @@ template <class T>
 void gradient_sums(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale,
                    const float* shift, const float* mean, bool relu, float* sum, float* sum_of_products) {
   const Strides strides(rows, channels);
-  const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift),
-                           m = strides.repeated(mean);
-  std::vector<float> sums(static_cast<size_t>(strides.size())), products(static_cast<size_t>(strides.size()));
+  Workspace workspace;
+  const float* a = repeated(strides, scale, workspace);
+  const float* b = repeated(strides, shift, workspace);
+  const float* m = repeated(strides, mean, workspace);
+  const PlaceSums sums(strides, sum, workspace), products(strides, sum_of_products, workspace);
   constexpr int kMost = kRegisters / 6;
   if (relu) {
-    strides.each<kMost>(
-        GradientSums<true, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
+    strides.each<kMost>(GradientSums<true, T>{gradient, input, a, b, m, sums.places(), products.places()});
   } else {
-    strides.each<kMost>(
-        GradientSums<false, T>{gradient, input, a.data(), b.data(), m.data(), sums.data(), products.data()});
+    strides.each<kMost>(GradientSums<false, T>{gradient, input, a, b, m, sums.places(), products.places()});
   }
-  strides.fold(sums, sum);
-  strides.fold(products, sum_of_products);
+  sums.fold();
+  products.fold();
 }
 
 template <bool kRelu, class T>
@@ -339,16 +266,17 @@ void input_gradient(const T* gradient, const T* input, int64_t rows, int64_t cha
                     const float* shift, const float* mean, const float* slope, const float* offset, bool relu,
                     T* input_gradient) {
   const Strides strides(rows, channels);
-  const std::vector<float> a = strides.repeated(scale), b = strides.repeated(shift),
-                           m = strides.repeated(mean);
-  const std::vector<float> k = strides.repeated(slope), o = strides.repeated(offset);
+  Workspace workspace;
+  const float* a = repeated(strides, scale, workspace);
+  const float* b = repeated(strides, shift, workspace);
+  const float* m = repeated(strides, mean, workspace);
+  const float* k = repeated(strides, slope, workspace);
+  const float* o = repeated(strides, offset, workspace);
   constexpr int kMost = kRegisters / 6;
   if (relu) {
-    strides.each<kMost>(InputGradient<true, T>{gradient, input, a.data(), b.data(), m.data(), k.data(),
-                                               o.data(), input_gradient});
+    strides.each<kMost>(InputGradient<true, T>{gradient, input, a, b, m, k, o, input_gradient});
   } else {
-    strides.each<kMost>(InputGradient<false, T>{gradient, input, a.data(), b.data(), m.data(), k.data(),
-                                                o.data(), input_gradient});
+    strides.each<kMost>(InputGradient<false, T>{gradient, input, a, b, m, k, o, input_gradient});
   }
 }
 

@@ -59,7 +59,7 @@ void check_loss(const at::Tensor& loss) {
 // double [1 + values] on the model's device.
 at::Tensor loss_and_statistics(const at::Tensor& loss, const at::Tensor& statistics) {
   const at::Tensor own = loss.detach().to(at::kDouble).flatten();
-  return statistics.defined() ? at::cat({own, statistics}) : own;
+  return statistics.defined() ? at::cat({own, statistics.flatten()}) : own;
 }
 
 int64_t statistics_width(const std::vector<BatchNormInfo>& norms) {

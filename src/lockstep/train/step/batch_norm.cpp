@@ -159,21 +159,21 @@ BatchNorms::BatchNorms(const nn::Instance& instance, const std::vector<BatchNorm
 }
 
 at::Tensor BatchNorms::statistics() const {
-  return values_of([](const at::Tensor& buffer) { return buffer; });
+  return values_of([](const at::Tensor& buffer) { return buffer.unsqueeze(0); });
 }
 
-at::Tensor BatchNorms::statistics(const kernels::ShardsTogether& together, int64_t shard) const {
-  return values_of([&](const at::Tensor& buffer) { return together.statistics(buffer)[shard]; });
+at::Tensor BatchNorms::statistics(const kernels::ShardsTogether& together) const {
+  return values_of([&](const at::Tensor& buffer) { return together.statistics(buffer); });
 }
 
-at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_shard) const {
+at::Tensor BatchNorms::values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_buffer) const {
   if (means_.empty()) return {};
   std::vector<at::Tensor> all;
   for (size_t i = 0; i < means_.size(); ++i) {
-    all.push_back(of_shard(means_[i]));
-    all.push_back(of_shard(variances_[i]));
+    all.push_back(of_buffer(means_[i]));
+    all.push_back(of_buffer(variances_[i]));
   }
-  return at::cat(all).to(at::kDouble);
+  return at::cat(all, /*dim=*/1).to(at::kDouble);
 }
 
 // Zeros, because the last statistics times 0 are added to the new ones: memory of no value may be a NaN.

@@ -61,11 +61,11 @@ std::vector<BatchNormInfo> with_start(std::vector<BatchNormInfo> norms, BatchNor
 class BatchNorms {
  public:
   BatchNorms(const nn::Instance& instance, const std::vector<BatchNormInfo>& info);
-  /// The statistics of the last forward pass, double [values]. The tensor is a copy on the device, so the
+  /// The statistics of the last forward pass, double [1, values]. The tensor is a copy on the device, so the
   /// host does not wait.
   at::Tensor statistics() const;
-  /// The statistics of one of the shards that were computed together.
-  at::Tensor statistics(const kernels::ShardsTogether& together, int64_t shard) const;
+  /// The statistics of each of several shards that were computed together, double [shards, values].
+  at::Tensor statistics(const kernels::ShardsTogether& together) const;
   /// Lets the next forward pass write its statistics to memory of its own, because the last one may still be
   /// under way on another stream of the device.
   void use_other_memory();
@@ -73,7 +73,7 @@ class BatchNorms {
   void load(const SharedWeights& weights) const;
 
  private:
-  at::Tensor values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_shard) const;
+  at::Tensor values_of(const std::function<at::Tensor(const at::Tensor& buffer)>& of_buffer) const;
 
   std::vector<BatchNormInfo> info_;
   nn::Instance instance_;
@@ -82,7 +82,7 @@ class BatchNorms {
   std::vector<at::Tensor> batches_;  // counted, but not used
 };
 
-/// The result of statistics(), read back to the host, as moments over `samples` images.
+/// A row of statistics(), read back to the host, as moments over `samples` images.
 std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
                                   int64_t samples);
 

@@ -124,7 +124,6 @@ PassBits ShardRunner::pass_bits(const data::Shard& samples, int64_t shards, bool
   const auto turn = random_.reseed(shard_seed(options_.seed, /*step=*/0, samples.index, /*piece=*/0));
   const kernels::ShardsTogether together(shards);
   const at::Tensor target = samples.target.to(at::kLong);
-  const std::vector<at::Tensor> targets = target.chunk(shards);
   PassBits bits;
   BatchLoss loss;
   at::Tensor wide;
@@ -141,16 +140,12 @@ PassBits ShardRunner::pass_bits(const data::Shard& samples, int64_t shards, bool
     check_logits(logits, target);
     wide = widened(logits);
     loss = shards == 1 ? loss_of_shard(wide, target, samples, options_.label_smoothing)
-                       : loss_of_several(wide, target, targets, options_.label_smoothing);
+                       : loss_of_several(wide, target, shards, options_.label_smoothing);
   }
   bits.logits = wide.detach();
-  const std::vector<at::Tensor> logits = bits.logits.chunk(shards);
-  for (int64_t i = 0; i < shards; ++i) {
-    const auto index = static_cast<size_t>(i);
-    bits.of_shards.push_back(
-        unread_of(loss.of_each[index], logits[index], targets[index],
-                  shards == 1 ? own_.norms.statistics() : own_.norms.statistics(together, i)));
-  }
+  bits.of_shards = unread_of(loss.of_each, bits.logits, target,
+                             shards == 1 ? own_.norms.statistics() : own_.norms.statistics(together))
+                       .unbind();
   const double scale = 1.0 / static_cast<double>(kProofShards * samples.count / shards);
   bits.gradients =
       torch::autograd::grad({loss.sum}, own_.parameters, {at::full({}, scale, loss.sum.options())},

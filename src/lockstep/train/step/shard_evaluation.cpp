@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/nn/module.h>
 
-#include "lockstep/nn/losses.h"
 #include "lockstep/train/step/shard_loss.h"
 #include "lockstep/train/step/shard_parts.h"
 #include "lockstep/train/step/shard_runner.h"
@@ -45,7 +44,8 @@ ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
   result.count = shard.count;
   result.hidden_state = std::move(output.hidden_state);
   const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
-  result.unread.push_back(unread_of(nn::cross_entropy_sum(wide, target), wide, target, {}));
+  const BatchLoss loss = loss_of_shard(wide, target, /*shard=*/{}, /*smoothing=*/0);
+  result.unread = unread_of(loss.of_each, wide, target, /*statistics=*/{}).unbind();
   result.unread_counts.push_back({shard.count, target_count(shard)});
   if (logits != nullptr) *logits = wide.cpu();
   return result;
@@ -55,15 +55,15 @@ std::vector<ShardResult> ShardRunner::evaluate_together(const data::Shard& joine
   const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
   const at::Tensor wide = widened(output_of(own_, joined, {}).logits);
-  const std::vector<at::Tensor> logits = wide.chunk(shards), targets = joined.target.chunk(shards);
-  const BatchLoss loss = loss_of_several(wide, joined.target, targets, /*smoothing=*/0);
-  std::vector<ShardResult> results(static_cast<size_t>(shards));
-  for (int64_t i = 0; i < shards; ++i) {
-    const auto index = static_cast<size_t>(i);
-    results[index].count = joined.count / shards;
-    results[index].unread.push_back(unread_of(loss.of_each[index], logits[index], targets[index], {}));
-    results[index].unread_counts.push_back(
-        {results[index].count, target_count({.target = targets[index], .count = results[index].count})});
+  const BatchLoss loss = loss_of_several(wide, joined.target, shards, /*smoothing=*/0);
+  const std::vector<at::Tensor> unread = unread_of(loss.of_each, wide, joined.target, {}).unbind(),
+                                targets = joined.target.chunk(shards);
+  std::vector<ShardResult> results(unread.size());
+  for (size_t i = 0; i < unread.size(); ++i) {
+    results[i].count = joined.count / shards;
+    results[i].unread = {unread[i]};
+    results[i].unread_counts = {
+        {results[i].count, target_count({.target = targets[i], .count = results[i].count})}};
   }
   return results;
 }

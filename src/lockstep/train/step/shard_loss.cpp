@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include <ATen/Functions.h>
@@ -47,21 +48,40 @@ int64_t largest_of(const float* row, int64_t classes) {
          row;
 }
 
-// double [2]: loss, correct. On the host it works without LibTorch's operators, which would take longer than
-// a layer of a small network.
-at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target) {
-  if (!is_plain(logits, at::kFloat) || logits.dim() != 2 || !is_plain(target, at::kLong)) {
-    return at::cat(
-        {loss.to(at::kDouble).view({1}), logits.argmax(1).eq(target).sum().to(at::kDouble).view({1})});
-  }
+// Of rows and classes on the host without LibTorch's operators, which would take longer for all shards than a
+// layer of a small network.
+bool is_read_directly(const at::Tensor& rows, const at::Tensor& target) {
+  return is_plain(rows, at::kFloat) && rows.dim() == 2 && is_plain(target, at::kLong);
+}
+
+// double [shards], from the rows' log_softmax.
+at::Tensor losses_of_shards(const at::Tensor& rows, const at::Tensor& target, int64_t shards,
+                            double smoothing) {
+  const int64_t classes = rows.size(1), samples = rows.size(0) / shards;
+  const auto* row = rows.const_data_ptr<float>();
+  const auto* wanted = target.const_data_ptr<int64_t>();
+  const auto loss_of = [&] {
+    if (smoothing == 0) return -static_cast<double>(row[*wanted]);
+    const double of_all = std::accumulate(row, row + classes, 0.0);
+    return -(1 - smoothing) * row[*wanted] - of_all * (smoothing / static_cast<double>(classes));
+  };
+  at::Tensor losses = at::zeros({shards}, at::kDouble);
+  for (int64_t i = 0; i < shards * samples; ++i, row += classes, ++wanted)
+    if (*wanted != nn::kNoClass) losses.mutable_data_ptr<double>()[i / samples] += loss_of();
+  return losses;
+}
+
+// double [shards]
+at::Tensor corrects_of_shards(const at::Tensor& logits, const at::Tensor& target, int64_t shards) {
+  if (!is_read_directly(logits, target))
+    return logits.argmax(1).eq(target).reshape({shards, -1}).sum(1).to(at::kDouble);
+  const int64_t classes = logits.size(1), samples = logits.size(0) / shards;
   const auto* row = logits.const_data_ptr<float>();
-  int64_t correct = 0;
-  for (int64_t i = 0; i < logits.size(0); ++i, row += logits.size(1))
-    correct += largest_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
-  at::Tensor both = at::empty({2}, at::kDouble);
-  both.mutable_data_ptr<double>()[0] = loss.item<double>();
-  both.mutable_data_ptr<double>()[1] = static_cast<double>(correct);
-  return both;
+  at::Tensor corrects = at::zeros({shards}, at::kDouble);
+  for (int64_t i = 0; i < shards * samples; ++i, row += classes)
+    if (largest_of(row, classes) == target.const_data_ptr<int64_t>()[i])
+      corrects.mutable_data_ptr<double>()[i / samples] += 1;
+  return corrects;
 }
 
 }  // namespace
@@ -90,28 +110,34 @@ at::Tensor widened(const at::Tensor& logits) {
 
 BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
                         double smoothing) {
+  if (logits.dim() == 2 && !shard.mixed_target.defined() && !shard.class_weights.defined())
+    return loss_of_several(logits, target, /*shards=*/1, smoothing);
   const at::Tensor sum = sum_of_losses(logits, target, shard, smoothing);
-  return {sum, {sum.detach()}};
+  return {sum, sum.detach().view({1})};
 }
 
-BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target,
-                          const std::vector<at::Tensor>& targets, double smoothing) {
+BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target, int64_t shards,
+                          double smoothing) {
   const at::Tensor logarithms = at::log_softmax(logits, 1);
   const auto loss_from = [smoothing](const at::Tensor& rows, const at::Tensor& wanted) {
     at::Tensor loss = at::nll_loss(rows, wanted, {}, at::Reduction::Sum, nn::kNoClass);
     return smoothing == 0 ? loss : smoothed_loss(rows, wanted, loss, smoothing);
   };
-  BatchLoss loss{loss_from(logarithms, target),
-                 logarithms.detach().chunk(static_cast<int64_t>(targets.size()))};
+  const at::Tensor sum = loss_from(logarithms, target);
+  if (is_read_directly(logarithms, target))
+    return {sum, losses_of_shards(logarithms.detach(), target, shards, smoothing)};
   // Each shard's sum is made separately, because the order of a sum depends on its length.
-  for (size_t i = 0; i < targets.size(); ++i) loss.of_each[i] = loss_from(loss.of_each[i], targets[i]);
-  return loss;
+  std::vector<at::Tensor> of_each = logarithms.detach().chunk(shards);
+  const std::vector<at::Tensor> targets = target.chunk(shards);
+  for (size_t i = 0; i < of_each.size(); ++i) of_each[i] = loss_from(of_each[i], targets[i]);
+  return {sum, at::stack(of_each)};
 }
 
-at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target,
+at::Tensor unread_of(const at::Tensor& losses, const at::Tensor& logits, const at::Tensor& target,
                      const at::Tensor& statistics) {
-  const at::Tensor both = loss_and_correct(loss, logits, target);
-  return statistics.defined() ? at::cat({both, statistics}) : both;
+  const at::Tensor both =
+      at::stack({losses.to(at::kDouble), corrects_of_shards(logits, target, losses.size(0))}, 1);
+  return statistics.defined() ? at::cat({both, statistics}, 1) : both;
 }
 
 }  // namespace lockstep::train

@@ -1,19 +1,17 @@
 // The loss of a batch from the network's logits, and what is kept of it for the report.
 #pragma once
 
-#include <vector>
-
 #include <ATen/core/Tensor.h>
 
 #include "lockstep/data/mini_batch_queue.h"
 
 namespace lockstep::train {
 
-/// The sum of the samples' cross-entropies. backward() begins with `sum`; `of_each` is the part of each
-/// shard, without a graph.
+/// The sum of the samples' cross-entropies. backward() begins with `sum`; `of_each` [shards] are the parts of
+/// the shards, without a graph.
 struct BatchLoss {
   at::Tensor sum;
-  std::vector<at::Tensor> of_each;
+  at::Tensor of_each;
 };
 
 /// Throws invalid_option if the logits are not [b,classes] for these targets [b], or [b,classes,T] for [b,T].
@@ -27,14 +25,14 @@ at::Tensor widened(const at::Tensor& logits);
 BatchLoss loss_of_shard(const at::Tensor& logits, const at::Tensor& target, const data::Shard& shard,
                         double smoothing);
 
-/// The loss of several shards of equal size in one batch. `target` is int64 [b], and `targets` are its parts.
-/// Each shard's part has the bits that it has alone.
-BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target,
-                          const std::vector<at::Tensor>& targets, double smoothing);
+/// The loss of several shards of equal size in one batch, `target` int64 [b]. Each shard's part has the bits
+/// that it has alone.
+BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target, int64_t shards,
+                          double smoothing);
 
-/// double [2 + values] on the device: loss, number of correct samples, and the batch norms' statistics, which
-/// may be undefined. The logits have no graph.
-at::Tensor unread_of(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target,
+/// double [shards, 2 + values] on the device: loss, number of correct samples, and the batch norms'
+/// statistics (BatchNorms::statistics, which may be undefined). The logits have no graph.
+at::Tensor unread_of(const at::Tensor& losses, const at::Tensor& logits, const at::Tensor& target,
                      const at::Tensor& statistics);
 
 }  // namespace lockstep::train

@@ -175,7 +175,8 @@ void ShardRunner::compute_recorded(RecordedPass& pass, device::StepGraph& graph)
     if (options_.recording.side_by_side) own_.norms.use_other_memory();
     std::optional<kernels::SampleSeeds> of_samples;
     if (random_layers_ > 0) of_samples.emplace(seeds[i]);
-    at::Tensor wide, loss;
+    at::Tensor wide;
+    BatchLoss loss;
     {
       const AutocastScope scope = autocast(WeightCasts::renew);
       // A copy, because a library may choose its algorithm by the alignment.
@@ -183,15 +184,15 @@ void ShardRunner::compute_recorded(RecordedPass& pass, device::StepGraph& graph)
           own_.logits(pass.shards == 1 ? inputs[i] : inputs[i].clone(), options_.frozen);
       check_logits(logits, targets[i]);
       wide = widened(logits);
-      loss = loss_of_shard(wide, targets[i], {}, options_.label_smoothing).sum;
+      loss = loss_of_shard(wide, targets[i], {}, options_.label_smoothing);
     }
-    unread[i] = unread_of(loss.detach(), wide.detach(), targets[i], own_.norms.statistics());
+    unread[i] = unread_of(loss.of_each, wide.detach(), targets[i], own_.norms.statistics());
     sums[i] = at::zeros_like(own_.weights->flat());
-    own_.weights->put(torch::autograd::grad({loss}, own_.parameters, {pass.scale}, /*retain_graph=*/{},
+    own_.weights->put(torch::autograd::grad({loss.sum}, own_.parameters, {pass.scale}, /*retain_graph=*/{},
                                             /*create_graph=*/false, /*allow_unused=*/true),
                       sums[i], /*add=*/false);
   });
-  pass.unread = at::stack(unread);
+  pass.unread = at::cat(unread);
   pass.gradients = own_.weights->views(added_in_tree(sums));
 }
 
@@ -209,7 +210,6 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
   const bool watched = anomalies_ != nullptr && &pass.copy == &own_;
   if (watched) anomalies_->begin({pass.step, own.index, options_.precision != Precision::fp16_mixed});
   const at::Tensor target = own.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
-  const std::vector<at::Tensor> targets = target.chunk(shards);
   BatchLoss loss;
   at::Tensor wide;
   {
@@ -222,17 +222,17 @@ void ShardRunner::train_pass(Pass pass, const kernels::ShardsTogether& together,
     const nn::SequenceOutput output = output_of(pass.copy, own, pass.hidden_state);
     wide = widened(output.logits);
     loss = shards == 1 ? loss_of_shard(wide, target, own, options_.label_smoothing)
-                       : loss_of_several(wide, target, targets, options_.label_smoothing);
+                       : loss_of_several(wide, target, shards, options_.label_smoothing);
     append_rows(results.front().hidden_state, output.hidden_state);
   }
   pass.turn = {};  // all random numbers are drawn
-  const std::vector<at::Tensor> logits = wide.detach().chunk(shards);
-  for (int64_t i = 0; i < shards; ++i) {
-    const auto index = static_cast<size_t>(i);
-    results[index].unread.push_back(
-        unread_of(loss.of_each[index], logits[index], targets[index],
-                  shards == 1 ? pass.copy.norms.statistics() : pass.copy.norms.statistics(together, i)));
-    results[index].unread_counts.push_back(
+  const std::vector<at::Tensor> unread =
+      unread_of(loss.of_each, wide.detach(), target,
+                shards == 1 ? pass.copy.norms.statistics() : pass.copy.norms.statistics(together))
+          .unbind();
+  for (size_t i = 0; i < unread.size(); ++i) {
+    results[i].unread.push_back(unread[i]);
+    results[i].unread_counts.push_back(
         {own.count / shards, shards == 1 ? lockstep::train::target_count(own) : own.count / shards});
   }
   const auto middle = std::chrono::steady_clock::now();
