@@ -68,34 +68,32 @@ std::map<const void*, int64_t> elements_seen(const nn::Instance& instance, const
 
 }  // namespace
 
-Moments pooled(const Moments& left, const Moments& right) {
+Moments pooled(Moments left, const Moments& right) {
   if (left.count == 0) return right;
   if (right.count == 0) return left;
-  Moments sum;
-  sum.count = left.count + right.count;
-  sum.mean.resize(left.mean.size());
-  sum.deviation.resize(left.mean.size());
+  const double count = left.count + right.count;
+  const double part = right.count / count, weight = left.count * right.count / count;
   for (size_t c = 0; c < left.mean.size(); ++c) {
     const double delta = right.mean[c] - left.mean[c];
-    sum.mean[c] = left.mean[c] + delta * (right.count / sum.count);
-    sum.deviation[c] =
-        left.deviation[c] + right.deviation[c] + delta * delta * (left.count * right.count / sum.count);
+    left.mean[c] += delta * part;
+    left.deviation[c] = left.deviation[c] + right.deviation[c] + delta * delta * weight;
   }
-  return sum;
+  left.count = count;
+  return left;
 }
 
-Moments averaged(const Moments& left, const Moments& right) {
+Moments averaged(Moments left, const Moments& right) {
   if (left.count == 0) return right;
   if (right.count == 0) return left;
-  Moments mean{left.count + right.count, left.mean, left.deviation};
-  const double part = right.count / mean.count;
-  for (size_t c = 0; c < mean.mean.size(); ++c) {
-    mean.mean[c] = (1 - part) * left.mean[c] + part * right.mean[c];
+  const double count = left.count + right.count, part = right.count / count;
+  for (size_t c = 0; c < left.mean.size(); ++c) {
+    left.mean[c] = (1 - part) * left.mean[c] + part * right.mean[c];
     const double variance =
         (1 - part) * left.deviation[c] / (left.count - 1) + part * right.deviation[c] / (right.count - 1);
-    mean.deviation[c] = variance * (mean.count - 1);
+    left.deviation[c] = variance * (count - 1);
   }
-  return mean;
+  left.count = count;
+  return left;
 }
 
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input) {

@@ -30,11 +30,11 @@ struct Moments {
 };
 
 /// Pools two sets (Chan, Golub, LeVeque 1979, "Updating formulae", eq. 2.1).
-Moments pooled(const Moments& left, const Moments& right);
+Moments pooled(Moments left, const Moments& right);
 
 /// The mean of means and of (unbiased) variances, weighted by count, as MATLAB aggregates the states of
 /// workers. It does not include the differences between the two.
-Moments averaged(const Moments& left, const Moments& right);
+Moments averaged(Moments left, const Moments& right);
 
 /// One batch norm of a network. Equal for all instances of the network.
 struct BatchNormInfo {

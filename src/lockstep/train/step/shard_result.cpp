@@ -1,10 +1,11 @@
 #include "lockstep/train/step/shard_result.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/Functions.h>
 
-#include "lockstep/comm/shard_tree.h"
+#include "lockstep/base/share.h"
 #include "lockstep/nn/losses.h"
 #include "lockstep/train/step/plain_tensor.h"
 
@@ -35,15 +36,17 @@ at::Tensor table_of(const std::vector<ShardResult>& results, int64_t count, int6
   return table;
 }
 
-ShardResult added(const ShardResult& left, const ShardResult& right) {
-  ShardResult both{.loss = left.loss + right.loss,
-                   .correct = left.correct + right.correct,
-                   .count = left.count + right.count,
-                   .targets = left.targets + right.targets,
-                   .moments = {}};
-  for (size_t i = 0; i < left.moments.size(); ++i)
-    both.moments.push_back(pooled(left.moments[i], right.moments[i]));
-  return both;
+void add_moments(std::vector<Moments>& left, std::vector<Moments> right) {
+  if (left.empty()) return left.swap(right);
+  for (size_t i = 0; i < right.size(); ++i) left[i] = pooled(std::move(left[i]), right[i]);
+}
+
+void add_result(ShardResult& left, ShardResult right) {
+  left.loss += right.loss;
+  left.correct += right.correct;
+  left.count += right.count;
+  left.targets += right.targets;
+  add_moments(left.moments, std::move(right.moments));
 }
 
 }  // namespace
@@ -70,21 +73,16 @@ void reduce_results(std::vector<ShardResult>& results, int64_t count, int64_t pi
       result.targets += static_cast<int64_t>(row[1]);
       result.loss += row[2];
       result.correct += static_cast<int64_t>(row[3]);
-      const auto moments = moments_from(norms, row + 4, samples);
-      for (size_t m = 0; m < moments.size(); ++m) {
-        if (result.moments.size() <= m) {
-          result.moments.push_back(moments[m]);
-        } else {
-          result.moments[m] = pooled(result.moments[m], moments[m]);
-        }
-      }
+      add_moments(result.moments, moments_from(norms, row + 4, samples));
     }
     results[static_cast<size_t>(i)] = std::move(result);
   }
 }
 
 ShardResult folded(const std::vector<ShardResult>& results, int64_t count) {
-  return comm::fold(results, 0, count, added);
+  return fold_tree(
+      0, count, [&](int64_t shard) { return results[static_cast<size_t>(shard)]; },
+      [](ShardResult& left, ShardResult right) { add_result(left, std::move(right)); });
 }
 
 }  // namespace lockstep::train
