@@ -46,7 +46,8 @@ void BucketExchange::begin(int64_t own_count, int64_t shard_count) {
 bool BucketExchange::begin_node(int64_t shards) {
   const std::lock_guard lock(mutex_);
   unbegun_ -= shards;
-  return unbegun_ <= (options_.workers - 1) * shards;
+  const int64_t to_come = own_ * (options_.workers - begun_workers_) / begun_workers_;
+  return unbegun_ + to_come <= (options_.workers - 1) * shards;
 }
 
 void BucketExchange::ready(size_t bucket, int64_t shards) {

@@ -44,7 +44,8 @@ class BucketExchange {
   /// own_count: of the shards, those that this worker adds to the process's. Any thread.
   void begin(int64_t own_count, int64_t shard_count);
   /// A worker begins to compute a node of so many shards. True if it may be the worker's last one: nobody has
-  /// begun the rest, and it is at most such a node for each other worker. Any thread.
+  /// begun the rest, and it is at most such a node for each other worker. Workers that have not begun the
+  /// step are taken to have as many shards as those that have. Any thread.
   bool begin_node(int64_t shards);
   /// A stack has this bucket of so many more shards, whoever they were dealt to, or will have it when the
   /// device has done what this thread has sent to it. Any thread.

@@ -208,6 +208,19 @@ TEST(BucketExchange, ANodeMayBeAWorkersLastWhereTheOthersCanBeginTheRest) {
   EXPECT_TRUE(rank.exchange.finish().empty());
 }
 
+TEST(BucketExchange, WorkersThatHaveNotBegunAreTakenToHaveAsManyShards) {
+  const auto comm = comm::make_communicator();
+  BucketRank several(*comm, 2, [] { return true; });
+  several.exchange.begin(2, 4);
+  EXPECT_FALSE(several.exchange.begin_node(1)) << "the other worker will have two";
+  several.exchange.begin(2, 4);
+  EXPECT_FALSE(several.exchange.begin_node(1));
+  EXPECT_TRUE(several.exchange.begin_node(1));
+  BucketRank one_each(*comm, 2, [] { return true; });
+  one_each.exchange.begin(1, 2);
+  EXPECT_TRUE(one_each.exchange.begin_node(1));
+}
+
 TEST(BucketExchange, WhatTheExchangeThrowsIsThrownInTheStep) {
   const auto memory = comm::GroupMemory::make(2);
   const auto other = comm::make_communicator(memory, 1);
