@@ -1,6 +1,8 @@
 #include "lockstep/base/share.h"
 
+#include <algorithm>
 #include <numeric>
+#include <ranges>
 
 namespace lockstep {
 
@@ -33,18 +35,13 @@ Range Deal::of_worker(int64_t count, int64_t worker) const {
 
 int64_t Deal::rank_of(int64_t count, int64_t item) const {
   if (loads.empty()) return owner_of(count, ranks, item);
-  int64_t rank = 0;
-  while (!of_rank(count, rank).contains(item)) ++rank;
-  return rank;
+  const auto all = std::views::iota(int64_t{0}, ranks);
+  return *std::ranges::partition_point(all, [&](int64_t rank) { return of_rank(count, rank).end <= item; });
 }
 
 int64_t Deal::worker_of(int64_t count, int64_t item) const {
+  if (has_worker_loads()) return Deal{workers, workers, loads}.rank_of(count, item);
   const int64_t rank = rank_of(count, item), each = workers_of_rank();
-  if (has_worker_loads()) {
-    int64_t worker = rank * each;
-    while (!of_worker(count, worker).contains(item)) ++worker;
-    return worker;
-  }
   const Range own = of_rank(count, rank);
   return rank * each + owner_of(own.count(), each, item - own.begin);
 }

@@ -84,7 +84,7 @@ class CostModel {
   void compute_times() {
     const double scale =
         static_cast<double>(row_.mini_batch_size) / static_cast<double>(shards_ * costs_.shard_samples);
-    shard_ = curve_at(costs_.shard, std::min(here_, shards_)) * scale;
+    shard_ = with_all(costs_.shard) * scale;
     for (int64_t machine = 0; machine < row_.machines; ++machine)
       row_.compute = std::max(row_.compute, compute_on(machine));
     network_ = row_.machines > 1 ? network_seconds() : 0;
@@ -179,16 +179,20 @@ class CostModel {
     return std::max({row_.compute + row_.exchange, read_seconds(sample), work / static_cast<double>(cores_)});
   }
 
+  // Of a curve, where all workers of a machine compute that have shards.
+  double with_all(const std::vector<double>& curve) const {
+    return curve_at(curve, std::min(here_, shards_));
+  }
+
   // Forward only; as many workers as have shards.
   double pass_seconds(int64_t samples, double sample, double read) const {
     const auto count = static_cast<double>(samples);
     const double parts =
         static_cast<double>(shards_) / static_cast<double>(part_of(shards_, workers_, 0).count());
-    const double slower = curve_at(costs_.shard, std::min(here_, shards_)) / costs_.shard.front();
     const double reading = costs_.parallel_reads > 0
                                ? count * read / static_cast<double>(row_.machines)
                                : count * read / std::min(parts, static_cast<double>(workers_));
-    return std::max(count * sample * slower / parts, reading);
+    return std::max(count * sample / parts, reading);
   }
 
   void add_times(double first_step) {
@@ -197,7 +201,7 @@ class CostModel {
     const double validations = static_cast<double>(plan_.length.steps_per_epoch) /
                                static_cast<double>(std::max<int64_t>(1, plan_.length.validate_every));
     const auto validate = [&](double read) {
-      return pass_seconds(plan_.data.validation_count, costs_.evaluate_sample, read);
+      return pass_seconds(plan_.data.validation_count, with_all(costs_.evaluate_sample), read);
     };
     const double later_read =
         costs_.later_from == ReadFrom::memory ? costs_.copy : costs_.later_read + costs_.copy;
@@ -208,7 +212,8 @@ class CostModel {
         one_epoch() ? row_.first_epoch : steps * row_.step + validations * validate(later_read);
     if (costs_.feature_sample > 0)
       row_.first_epoch += pass_seconds(plan_.data.train_count + plan_.data.validation_count,
-                                       costs_.feature_sample, costs_.first_read);
+                                       costs_.feature_sample * with_all(costs_.shard) / costs_.shard.front(),
+                                       costs_.first_read);
     const double epochs = static_cast<double>(plan_.length.total_steps) /
                           static_cast<double>(std::max<int64_t>(1, plan_.length.steps_per_epoch));
     row_.run = std::min(epochs, 1.0) * row_.first_epoch + std::max(0.0, epochs - 1) * row_.later_epoch;

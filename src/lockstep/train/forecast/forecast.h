@@ -21,13 +21,13 @@ constexpr std::array<const char*, 3> enum_names(ReadFrom) { return {"decode", "c
 /// The measured times of the parts of a run on this machine, in seconds. A curve has an entry for each number
 /// of threads that work at the same time, from one on.
 struct StepCosts {
-  int64_t cores = 1;               ///< of this machine, for workers
-  int64_t shard_samples = 0;       ///< of the shard that was measured
-  std::vector<double> shard{};     ///< forward, backward, and adding the gradients to the tree's node
-  double backward_share = 0.6;     ///< the part of forward and backward that backward takes
-  std::vector<double> exchange{};  ///< finishing the tree and updating the weights, once per step
-  double evaluate_sample = 0;      ///< forward only, one thread
-  double feature_sample = 0;       ///< the frozen layers whose outputs are kept; 0: none
+  int64_t cores = 1;                      ///< of this machine, for workers
+  int64_t shard_samples = 0;              ///< of the shard that was measured
+  std::vector<double> shard{};            ///< forward, backward, and adding the gradients to the tree's node
+  double backward_share = 0.6;            ///< the part of forward and backward that backward takes
+  std::vector<double> exchange{};         ///< finishing the tree and updating the weights, once per step
+  std::vector<double> evaluate_sample{};  ///< forward only, on one of these threads
+  double feature_sample = 0;              ///< the frozen layers whose outputs are kept; 0: none
   ReadFrom first_from = ReadFrom::decode, later_from = ReadFrom::memory;
   double first_read = 0, later_read = 0;  ///< of a sample, on one core
   double copy = 0;             ///< of a decoded sample: augmenting it and copying it into the mini-batch

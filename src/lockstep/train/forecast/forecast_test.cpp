@@ -31,6 +31,7 @@ struct Case {
     costs.shard_samples = 16;
     costs.shard.assign(16, 0.010);
     costs.exchange.assign(16, 0.0001);
+    costs.evaluate_sample.assign(16, 0);
     costs.first_read = 1e-5;
     costs.copy = 1e-7;
     costs.gradient_bytes = 4'000'000;
@@ -110,6 +111,22 @@ TEST(Forecast, WithoutASpareCoreReadingTakesTimeFromComputing) {
   c.costs.cores = 2;
   const ForecastRow two_cores = c.make().rows.front();
   EXPECT_NEAR(one_core.first_epoch - two_cores.first_epoch, 12'800 * 0.0005, 0.1);
+}
+
+TEST(Forecast, ValidationTakesWhatASampleTakesOnSoManyWorkers) {
+  Case c;
+  c.costs.copy = 0;
+  c.plan.data.validation_count = 8'000;
+  c.plan.length.validate_every = 50;
+  c.asked.forecast = {1, 4, 16};
+  const auto training = c.make().rows;
+  c.costs.evaluate_sample = {0.0010, 0.0011, 0.0012, 0.0013, 0.0014, 0.0015, 0.0016, 0.0017};
+  c.costs.evaluate_sample.resize(16, 0.1);
+  const auto with_validation = c.make().rows;
+  const std::vector<double> seconds{8.0, 2 * 1.3, 1.7};  // one after the other, and 8 workers have shards
+  for (size_t i = 0; i < seconds.size(); ++i)
+    EXPECT_NEAR(with_validation[i].later_epoch - training[i].later_epoch, 2 * seconds[i], 1e-9)
+        << with_validation[i].workers << " workers";
 }
 
 TEST(Forecast, ANetworkThatIsSlowerThanComputingIsNamed) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include <ATen/Parallel.h>
 
@@ -13,6 +14,8 @@
 #include "lockstep/train/update/exchange.h"
 #include "lockstep/train/forecast/forecast.h"
 #include "lockstep/train/options/number_type.h"
+#include "lockstep/train/step/evaluation_batches.h"
+#include "lockstep/train/step/shard_parts.h"
 #include "lockstep/train/step/shard_probe.h"
 
 namespace lockstep::train {
@@ -42,6 +45,25 @@ double typical_seconds(const Work& work, double least_seconds) {
   return all[all.size() / 4];
 }
 
+double mean_of(const std::vector<double>& all) {
+  return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+}
+
+// More threads at once are not faster each: where it seems so, other work disturbed the measurement.
+void never_faster_together(std::vector<double>& curve) {
+  for (size_t threads = curve.size(); threads-- > 1;)
+    curve[threads - 1] = std::min(curve[threads - 1], curve[threads]);
+}
+
+// Between two measured numbers of threads the curve is linear.
+void fill_curve(std::vector<double>& curve, int64_t threads, double seconds) {
+  const auto had = static_cast<int64_t>(curve.size());
+  const double from = had == 0 ? seconds : curve.back();
+  for (int64_t i = had + 1; i <= threads; ++i)
+    curve.push_back(from +
+                    (seconds - from) * static_cast<double>(i - had) / static_cast<double>(threads - had));
+}
+
 class StepMeasurement {
  public:
   StepMeasurement(const Prepared& prepared, std::stop_token stop)
@@ -61,9 +83,8 @@ class StepMeasurement {
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const int64_t threads : counts) measure_together(threads, shards);
-    // More threads at once are not faster each: where it seems so, other work disturbed the measurement.
-    for (size_t threads = costs_.shard.size(); threads-- > 1;)
-      costs_.shard[threads - 1] = std::min(costs_.shard[threads - 1], costs_.shard[threads]);
+    never_faster_together(costs_.shard);
+    never_faster_together(costs_.evaluate_sample);
     const bool half = plan_.exchange.kind == ExchangeKind::bf16 || plan_.exchange.kind == ExchangeKind::fp16;
     const int64_t bytes = half ? 2 : number_bytes(plan_.step.precision);
     costs_.gradient_bytes = plan_.exchange.kind == ExchangeKind::powersgd
@@ -197,9 +218,6 @@ class StepMeasurement {
       const ShardResult timed = runner->train(shard_, shard_.count, /*step=*/0);
       if (timed.forward_seconds > 0)
         costs_.backward_share = timed.backward_seconds / (timed.forward_seconds + timed.backward_seconds);
-      runner->begin_evaluation();
-      costs_.evaluate_sample = typical_seconds([&] { probe_.evaluate(*runner, shard_); }, kSeconds / 2) /
-                               static_cast<double>(shard_.count);
     });
     check_stop();
   }
@@ -216,7 +234,7 @@ class StepMeasurement {
                        .overlap = false,
                        .agree = [] { return false; }});
     std::vector<double> shard_seconds(static_cast<size_t>(threads)),
-        exchange_seconds(static_cast<size_t>(threads));
+        exchange_seconds(static_cast<size_t>(threads)), evaluate_seconds(static_cast<size_t>(threads));
     group.run([&](Share share) {
       at::set_num_threads(1);
       const auto place = static_cast<size_t>(share.rank);
@@ -247,14 +265,15 @@ class StepMeasurement {
           adding / static_cast<double>((kExchangeRounds - 1) * std::max<int64_t>(1, own.count()));
       std::sort(ends.begin(), ends.end());
       exchange_seconds[place] = ends[ends.size() / 4];
+      group.barrier();
+      evaluate_seconds[place] = evaluation_seconds(*runner, own.count());
     });
     check_stop();
     const auto [fast, slow] = std::minmax_element(shard_seconds.begin(), shard_seconds.end());
     costs_.slowest_over_fastest = std::max(costs_.slowest_over_fastest, *slow / *fast);
-    double sum = 0;
-    for (const double seconds : shard_seconds) sum += seconds;
-    fill(costs_.shard, threads, sum / static_cast<double>(threads));
-    fill(costs_.exchange, threads, exchange_seconds.front());
+    fill_curve(costs_.shard, threads, mean_of(shard_seconds));
+    fill_curve(costs_.exchange, threads, exchange_seconds.front());
+    fill_curve(costs_.evaluate_sample, threads, mean_of(evaluate_seconds));
   }
 
   // How many of the shards `own` are computed first, as one batch.
@@ -272,13 +291,19 @@ class StepMeasurement {
            static_cast<double>(count);
   }
 
-  // Between two measured numbers of threads the curve is linear.
-  static void fill(std::vector<double>& curve, int64_t threads, double seconds) {
-    const auto had = static_cast<int64_t>(curve.size());
-    const double from = had == 0 ? seconds : curve.back();
-    for (int64_t i = had + 1; i <= threads; ++i)
-      curve.push_back(from +
-                      (seconds - from) * static_cast<double>(i - had) / static_cast<double>(threads - had));
+  // Of a sample, for a worker that has so many shards of a mini-batch.
+  double evaluation_seconds(ShardRunner& runner, int64_t own) const {
+    EvaluationBatches batches(runner, plan_, plan_.machine.device);
+    const int64_t count = std::min(own, batches.most_shards(shard_.count));
+    const data::Shard all = made_up_shard(plan_, count * shard_.count, shard_.images.size(-1));
+    std::vector<data::Shard> shards;
+    for (int64_t i = 0; i < count; ++i) {
+      shards.push_back(part_of_shard(all, {i * shard_.count, (i + 1) * shard_.count}));
+      shards.back().input = shard_.input;  // the outputs of frozen layers
+    }
+    runner.begin_evaluation();
+    return typical_seconds([&] { probe_.evaluate(runner, batches, shards); }, kSeconds / 2) /
+           static_cast<double>(all.count);
   }
 
   // Two factors of --powersgd-rank columns for each matrix; vectors are sent whole.

@@ -155,7 +155,7 @@ void for_each_shard(Model model, const data::Dataset& dataset, const Options& op
                                 .order = {.shuffle = data::Shuffle::never},
                                 .read_ahead = read_ahead_of(model.input, options.mini_batch_size),
                                 .pinned = device.is_cuda()});
-    EvaluationBatches batches(why_evaluated_alone(plan, device_kind).empty() ? runner.most_evaluated() : 0);
+    EvaluationBatches batches(runner, plan, device_kind);
     while (const auto batch = queue.next(together.stop)) {
       batches.for_each(batch->shards, [&](const data::Shard& shard, int64_t) {
         work(runner, shard, batch->cursor.step * options.mini_batch_size + shard.first);

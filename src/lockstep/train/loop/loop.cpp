@@ -342,6 +342,7 @@ void Training::report_start() {
 void Training::report_step(const Worker& worker, const Score& score, const LossScale& scale) {
   if (state_.skipped_steps > scale.skipped) reports_.skipped_step(scale.factor);
   kept_inputs_.report_cache_failure();
+  reports_.say_warnings();
   if (tests_rates()) return reports_.tested_step();
   for (const std::string& reason : module_trials_.new_reasons()) reports_.message(reason, "info");
   reports_.step(worker.times, score, step_shards_.computed_by());
@@ -376,7 +377,7 @@ ShardRunnerOptions Training::runner_options() {
       .make_graph = [gpu = setup_.plan.machine.gpu] { return device::gpu_library().make_step_graph(gpu); },
       .side_by_side = setup_.plan.machine.side_by_side,
       .free_bytes = [gpu = setup_.plan.machine.gpu] { return device::gpu_library().memory(gpu).free; },
-      .warn = [this](const std::string& text) { reports_.message(text, "warning"); }};
+      .warn = [this](const std::string& text) { reports_.warn_after_step(text); }};
   return options;
 }
 

@@ -35,7 +35,6 @@ void RunEnd::end_if_time_is_over() {
   if (most > 0 && seconds() >= most) end_with(EndReason::max_time);
 }
 
-// Other threads may come with a reason of their own at any time; it waits for the next agreement.
 NextMove RunEnd::agree() {
   constexpr int kUpdate = 0, kUpdateAndSave = 1, kComputeAgain = 2, kEnd = 3;
   const std::lock_guard lock(reason_mutex_);

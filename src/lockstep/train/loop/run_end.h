@@ -20,7 +20,8 @@ enum class NextMove {
 };
 
 /// Shared by the workers of a process. A worker that has a reason to end or to compute again says so before a
-/// barrier. One thread agrees with the other ranks in the barrier. All workers read the result after it.
+/// barrier. One thread agrees with the other ranks, in the barrier or beside backward (bucket_exchange.h).
+/// All workers read the result after the barrier.
 class RunEnd {
  public:
   explicit RunEnd(const TrainingSetup& setup);
@@ -30,7 +31,9 @@ class RunEnd {
   /// Seconds of training, all attempts.
   double seconds() const;
 
-  // Before a barrier. Any thread.
+  // Before a barrier, on a worker's thread: before it begins a step, between steps, or in a step of which it
+  // then leaves out a shard. No other thread may: the ranks may have agreed already that the step under way
+  // counts, and its workers would not wait for each other any more (gives_up_step).
 
   /// The first reason counts, but a stop replaces any other: the test that follows another end is then left
   /// to the resume.
@@ -46,7 +49,7 @@ class RunEnd {
   /// Whether some worker of this process has given up the step under way.
   bool gives_up_step() const { return ended_ || out_of_memory_; }
 
-  // In a barrier. One thread of each rank.
+  // In a barrier, one thread of each rank; agree() also while the workers complete their last shards.
 
   /// What all ranks do next. If the ranks differ, an end counts more than computing again, and computing
   /// again more than an update. A checkpoint that was asked for then waits for the next agreement. Of several

@@ -44,6 +44,20 @@ void RunReports::say(record::Event event, Log log) {
   if (log == Log::write && setup_.say) setup_.say(std::move(event));
 }
 
+void RunReports::warn_after_step(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  warnings_.push_back(text);
+}
+
+void RunReports::say_warnings() {
+  std::vector<std::string> warnings;
+  {
+    const std::lock_guard lock(mutex_);
+    warnings.swap(warnings_);
+  }
+  for (const std::string& text : warnings) message(text, "warning");
+}
+
 void RunReports::smaller_pieces() {
   const std::string pieces = std::to_string(state_.pieces), step = std::to_string(state_.step + 1);
   say(record::Message{.text = "memory ran out in step " + step +

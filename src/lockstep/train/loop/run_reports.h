@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,8 @@ struct LossRange {
   void add(double loss, int64_t step);
 };
 
-/// Called by the first worker of each rank between steps. Only rank 0 has a log or an observer; the others
-/// say nothing. An observer may end the run.
+/// Called by the first worker of each rank between steps, where nothing else is said. Only rank 0 has a log
+/// or an observer; the others say nothing. An observer may end the run.
 class RunReports {
  public:
   /// All must outlive the object. `state` is where the run stands.
@@ -52,6 +53,10 @@ class RunReports {
   void message(const std::string& text, const char* level) {
     say(record::Message{.text = text, .level = level});
   }
+
+  /// In a step, on any thread: a warning for say_warnings().
+  void warn_after_step(const std::string& text);
+  void say_warnings();
 
   /// After memory ran out in a step.
   void smaller_pieces();
@@ -89,6 +94,8 @@ class RunReports {
   double checkpoint_seconds_ = 0;  // since the last logged step
   int64_t page_faults_ = 0;        // of the process, until the last step's end
   LossRange unlogged_losses_;      // since the last logged step
+  std::mutex mutex_;
+  std::vector<std::string> warnings_;  // of the step under way
 };
 
 }  // namespace lockstep::train

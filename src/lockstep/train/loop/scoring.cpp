@@ -48,8 +48,7 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
                               .pinned = open_device(plan.machine.device, plan.machine.gpu).is_cuda(),
                               .images_wanted = kept_inputs_.batch_images(images) == BatchImages::wanted});
   HiddenStates hidden_states = make_hidden_states(plan, network_.prototype, network_.weights.flat());
-  EvaluationBatches batches(
-      why_evaluated_alone(plan, plan.machine.device).empty() ? worker.runner.most_evaluated() : 0);
+  EvaluationBatches batches(worker.runner, plan, plan.machine.device);
   while (auto batch = queue.next(setup_.stop)) {
     kept_inputs_.add_images(images, batch->shards);
     batches.for_each(batch->shards, [&](data::Shard shard, int64_t shards) {

@@ -1,19 +1,21 @@
 #include "lockstep/train/step/evaluation_batches.h"
 
-#include <algorithm>
-
 #include "lockstep/kernels/shards_together.h"
+#include "lockstep/train/options/placement.h"
 
 namespace lockstep::train {
+
+EvaluationBatches::EvaluationBatches(const ShardRunner& runner, const Plan& plan, const std::string& device)
+    : most_samples_(why_evaluated_alone(plan, device).empty() ? runner.most_evaluated() : 0) {}
 
 // The next batch is this number of the first of these shards.
 size_t EvaluationBatches::next(std::span<const data::Shard> shards) const {
   const int64_t samples = shards.front().count;
   const auto known = kept_apart_.find(samples);
   if (known == kept_apart_.end() || !known->second) return 1;
-  const auto most = static_cast<size_t>(std::max<int64_t>(1, most_samples_ / samples));
+  const size_t most = std::min(static_cast<size_t>(most_shards(samples)), shards.size());
   size_t count = 1;
-  while (count < std::min(most, shards.size()) && shards[count].count == samples) ++count;
+  while (count < most && shards[count].count == samples) ++count;
   return count;
 }
 

@@ -1,13 +1,17 @@
 // Several shards evaluated as one batch.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
+#include <string>
 
 #include "lockstep/data/mini_batch_queue.h"
+#include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/shard_runner.h"
 
 namespace lockstep::train {
 
@@ -16,8 +20,11 @@ namespace lockstep::train {
 /// (kernels/internal/tile_convolution.h).
 class EvaluationBatches {
  public:
-  /// most_samples: of a batch (ShardRunner::most_evaluated); 0: each shard is one.
-  explicit EvaluationBatches(int64_t most_samples) : most_samples_(most_samples) {}
+  /// For this runner. Of the plan only network and step are read; device: as in Placement.
+  EvaluationBatches(const ShardRunner& runner, const Plan& plan, const std::string& device);
+
+  /// Shards of so many samples that are one batch at most.
+  int64_t most_shards(int64_t samples) const { return std::max<int64_t>(1, most_samples_ / samples); }
 
   /// `batch` is a shard, or several neighbouring ones (data::joined): only where all layers were seen to keep
   /// shards of this size apart.
@@ -28,7 +35,7 @@ class EvaluationBatches {
  private:
   size_t next(std::span<const data::Shard> shards) const;
 
-  int64_t most_samples_;
+  int64_t most_samples_;                // of a batch; 0: each shard is one
   std::map<int64_t, bool> kept_apart_;  // by the samples of a shard that was alone
 };
 

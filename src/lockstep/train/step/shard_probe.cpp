@@ -1,6 +1,8 @@
 #include "lockstep/train/step/shard_probe.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include <ATen/Functions.h>
 
@@ -71,8 +73,17 @@ void ShardProbe::train_together(ShardRunner& runner, const data::Shard& joined, 
   wait_for(runner.train_together({joined, shards}, joined.count, /*step=*/0), plan_.step.accumulate, norms_);
 }
 
-void ShardProbe::evaluate(ShardRunner& runner, const data::Shard& shard) const {
-  wait_for({runner.evaluate(shard)}, 1, {});
+void ShardProbe::evaluate(ShardRunner& runner, EvaluationBatches& batches,
+                          std::span<const data::Shard> shards) const {
+  std::vector<ShardResult> results;
+  batches.for_each(shards, [&](const data::Shard& batch, int64_t count) {
+    if (count > 1) {
+      std::ranges::move(runner.evaluate_together(batch, count), std::back_inserter(results));
+    } else {
+      results.push_back(runner.evaluate(batch));
+    }
+  });
+  wait_for(std::move(results), 1, {});
 }
 
 }  // namespace lockstep::train

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/data/mini_batch_queue.h"
 #include "lockstep/nn/network.h"
 #include "lockstep/train/options/plan.h"
+#include "lockstep/train/step/evaluation_batches.h"
 #include "lockstep/train/step/shard_runner.h"
 #include "lockstep/train/step/shared_weights.h"
 
@@ -38,8 +40,9 @@ class ShardProbe {
   ShardResult train(ShardRunner& runner, const data::Shard& shard) const;
   /// The same for several shards of equal size at once, if ShardRunner::most_together allows it.
   void train_together(ShardRunner& runner, const data::Shard& joined, int64_t shards) const;
-  /// Forward in evaluation mode, after ShardRunner::begin_evaluation.
-  void evaluate(ShardRunner& runner, const data::Shard& shard) const;
+  /// A worker's shards of a mini-batch as in a validation, after ShardRunner::begin_evaluation. `batches` is
+  /// the runner's.
+  void evaluate(ShardRunner& runner, EvaluationBatches& batches, std::span<const data::Shard> shards) const;
 
  private:
   ShardProbe(const nn::Network& network, const Plan& plan, FrozenSamples frozen_samples,

@@ -8,6 +8,11 @@
 #include "lockstep/base/error.h"
 
 namespace lockstep::train {
+namespace {
+
+Error left_out() { return {ErrorCode::internal, "a worker left out shards of a step that goes on"}; }
+
+}  // namespace
 
 BucketExchange::BucketExchange(comm::Communicator& comm, const std::vector<comm::NodeStack>& stacks,
                                Options options)
@@ -46,7 +51,8 @@ void BucketExchange::begin(int64_t own_count, int64_t shard_count) {
 bool BucketExchange::begin_node(int64_t shards) {
   const std::lock_guard lock(mutex_);
   unbegun_ -= shards;
-  return unbegun_ <= (options_.workers - 1) * shards;
+  const int64_t to_come = own_ * (options_.workers - begun_workers_) / begun_workers_;
+  return unbegun_ + to_come <= (options_.workers - 1) * shards;
 }
 
 void BucketExchange::ready(size_t bucket, int64_t shards) {
@@ -67,8 +73,10 @@ std::vector<comm::Node> BucketExchange::finish() {
   const bool begun = is_ready(0);
   if (!begun) {
     ended_ = options_.agree();
-    if (!ended_) throw Error(ErrorCode::internal, "a worker left out shards of a step that goes on");
+    if (!ended_) throw left_out();
   }
+  all_given_ = true;
+  changed_.notify_all();
   changed_.wait(lock, [&] { return done_ || !begun; });
   if (error_) std::rethrow_exception(error_);
   hidden_seconds_ = 0;
@@ -86,7 +94,7 @@ void BucketExchange::reset() {
   begun_workers_ = own_ = unbegun_ = 0;
   for (auto& marks : marks_) marks.clear();
   spans_.clear();
-  done_ = ended_ = false;
+  all_given_ = done_ = ended_ = false;
 }
 
 void BucketExchange::serve() {
@@ -108,7 +116,8 @@ void BucketExchange::serve() {
 // False if there is nothing more to do.
 bool BucketExchange::wait_for(size_t bucket) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closing_ || is_ready(bucket); });
+  changed_.wait(lock, [&] { return closing_ || is_ready(bucket) || (all_given_ && bucket > 0); });
+  if (!closing_ && !is_ready(bucket)) throw left_out();
   return !closing_;
 }
 

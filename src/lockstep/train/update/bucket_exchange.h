@@ -26,7 +26,7 @@ class BucketExchange {
  public:
   /// agree: whether the ranks have agreed to drop the step. It is called once in each step, before the first
   /// bucket is sent, or in finish(); after it the workers complete the step. Nothing else may use `comm`
-  /// between the first begin() and the end of finish().
+  /// between the last worker's begin() and the end of finish().
   struct Options {
     std::vector<Range> buckets;  ///< elements; equal on all ranks, in the order in which they are sent
     int64_t workers = 1;         ///< of this process
@@ -44,7 +44,8 @@ class BucketExchange {
   /// own_count: of the shards, those that this worker adds to the process's. Any thread.
   void begin(int64_t own_count, int64_t shard_count);
   /// A worker begins to compute a node of so many shards. True if it may be the worker's last one: nobody has
-  /// begun the rest, and it is at most such a node for each other worker. Any thread.
+  /// begun the rest, and it is at most such a node for each other worker. Workers that have not begun the
+  /// step are taken to have as many shards as those that have. Any thread.
   bool begin_node(int64_t shards);
   /// A stack has this bucket of so many more shards, whoever they were dealt to, or will have it when the
   /// device has done what this thread has sent to it. Any thread.
@@ -83,6 +84,7 @@ class BucketExchange {
   int64_t unbegun_ = 0;         ///< of them, those that nobody has begun to compute
   std::vector<int64_t> ready_;  ///< of them, the number that each bucket has
   std::vector<std::vector<device::SideStream::Mark>> marks_;  ///< of their writing, for each bucket
+  bool all_given_ = false;                                    ///< of this step, what workers give
   bool done_ = false;                                         ///< with this step
   bool closing_ = false;
   bool ended_ = false;  ///< as agreed in this step

@@ -196,6 +196,30 @@ TEST(BucketExchange, AWorkerThatLeavesOutItsShardsIsAnError) {
   EXPECT_THROW(rank.exchange.finish(), Error);
 }
 
+TEST(BucketExchange, AWorkerThatLeavesOutTheLastBucketsIsAnErrorAndNoWait) {
+  test::on_ranks(2, [](comm::Communicator& comm) {
+    BucketRank rank(comm, 1, [] { return false; });
+    const Range own = Deal{2, 2}.of_worker(kBucketShards, comm.rank());
+    comm::NodeStack& stack = rank.stacks.front();
+    stack.begin(kBucketShards);
+    rank.exchange.begin(own.count(), kBucketShards);
+    for (int64_t shard = own.begin; shard < own.end; ++shard)
+      stack.take(single(shard), test::writer_of(at::ones({1000})));
+    rank.exchange.ready(0, own.count());
+    EXPECT_THROW(rank.exchange.finish(), Error);
+  });
+}
+
+TEST(BucketExchange, AStepThatIsDroppedMayLackTheLastBuckets) {
+  const auto comm = comm::make_communicator();
+  BucketRank rank(*comm, 1, [] { return true; });
+  for (int step = 0; step < 2; ++step) {
+    rank.exchange.begin(kBucketShards, kBucketShards);
+    rank.exchange.ready(0, kBucketShards);
+    EXPECT_TRUE(rank.exchange.finish().empty());
+  }
+}
+
 TEST(BucketExchange, ANodeMayBeAWorkersLastWhereTheOthersCanBeginTheRest) {
   const auto comm = comm::make_communicator();
   BucketRank rank(*comm, 3, [] { return true; });
@@ -206,6 +230,19 @@ TEST(BucketExchange, ANodeMayBeAWorkersLastWhereTheOthersCanBeginTheRest) {
   EXPECT_TRUE(rank.exchange.begin_node(1));
   EXPECT_TRUE(rank.exchange.begin_node(1));
   EXPECT_TRUE(rank.exchange.finish().empty());
+}
+
+TEST(BucketExchange, WorkersThatHaveNotBegunAreTakenToHaveAsManyShards) {
+  const auto comm = comm::make_communicator();
+  BucketRank several(*comm, 2, [] { return true; });
+  several.exchange.begin(2, 4);
+  EXPECT_FALSE(several.exchange.begin_node(1)) << "the other worker will have two";
+  several.exchange.begin(2, 4);
+  EXPECT_FALSE(several.exchange.begin_node(1));
+  EXPECT_TRUE(several.exchange.begin_node(1));
+  BucketRank one_each(*comm, 2, [] { return true; });
+  one_each.exchange.begin(1, 2);
+  EXPECT_TRUE(one_each.exchange.begin_node(1));
 }
 
 TEST(BucketExchange, WhatTheExchangeThrowsIsThrownInTheStep) {
