@@ -36,7 +36,7 @@ void ShardRunner::begin_evaluation() {
 }
 
 ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
-                                  const std::vector<at::Tensor>& hidden_state) {
+                                  const std::vector<at::Tensor>& hidden_state, AnswerCounts* answers) {
   const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
   nn::SequenceOutput output = output_in_pieces(shard, hidden_state);
@@ -47,16 +47,19 @@ ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
   const at::Tensor target = shard.target.to(options_.format.device, at::kLong, /*non_blocking=*/true);
   result.unread.push_back(unread_of(nn::cross_entropy_sum(wide, target), wide, target, {}));
   result.unread_counts.push_back({shard.count, target_count(shard)});
+  if (answers != nullptr) answers->add(wide, target);
   if (logits != nullptr) *logits = wide.cpu();
   return result;
 }
 
-std::vector<ShardResult> ShardRunner::evaluate_together(const data::Shard& joined, int64_t shards) {
+std::vector<ShardResult> ShardRunner::evaluate_together(const data::Shard& joined, int64_t shards,
+                                                        AnswerCounts* answers) {
   const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
   const at::Tensor wide = widened(output_of(own_, joined, {}).logits);
   const std::vector<at::Tensor> logits = wide.chunk(shards), targets = joined.target.chunk(shards);
   const BatchLoss loss = loss_of_several(wide, joined.target, targets, /*smoothing=*/0);
+  if (answers != nullptr) answers->add(wide, joined.target);
   std::vector<ShardResult> results(static_cast<size_t>(shards));
   for (int64_t i = 0; i < shards; ++i) {
     const auto index = static_cast<size_t>(i);

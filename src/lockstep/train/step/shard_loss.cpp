@@ -1,13 +1,12 @@
 #include "lockstep/train/step/shard_loss.h"
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <ATen/Functions.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/losses.h"
+#include "lockstep/train/step/answer_counts.h"
 #include "lockstep/train/step/plain_tensor.h"
 
 namespace lockstep::train {
@@ -40,13 +39,6 @@ at::Tensor smoothed_loss(const at::Tensor& rows, const at::Tensor& target, const
   return (1 - smoothing) * loss + of_all * (smoothing / static_cast<double>(rows.size(1)));
 }
 
-// As at::argmax: the first of the largest, and a NaN is larger than every number.
-int64_t largest_of(const float* row, int64_t classes) {
-  return std::max_element(row, row + classes,
-                          [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); }) -
-         row;
-}
-
 // double [2]: loss, correct. On the host it works without LibTorch's operators, which would take longer than
 // a layer of a small network.
 at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, const at::Tensor& target) {
@@ -57,7 +49,7 @@ at::Tensor loss_and_correct(const at::Tensor& loss, const at::Tensor& logits, co
   const auto* row = logits.const_data_ptr<float>();
   int64_t correct = 0;
   for (int64_t i = 0; i < logits.size(0); ++i, row += logits.size(1))
-    correct += largest_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
+    correct += answer_of(row, logits.size(1)) == target.const_data_ptr<int64_t>()[i];
   at::Tensor both = at::empty({2}, at::kDouble);
   both.mutable_data_ptr<double>()[0] = loss.item<double>();
   both.mutable_data_ptr<double>()[1] = static_cast<double>(correct);
