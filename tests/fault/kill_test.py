@@ -38,7 +38,7 @@ class Kills:
         started = time.monotonic()
         runs.train(self.train, folder / "alone", "--validation", self.held_out, *ARGUMENTS, "--workers", "2")
         self.seconds = time.monotonic() - started
-        self.expected = runs.weights(folder / "alone")
+        self.expected = runs.results(folder / "alone")
 
     def start(self, output, workers, slow):
         environment = {**os.environ, **(runs.slow_fsync(SLOW_MILLISECONDS) if slow else {})}
@@ -82,7 +82,7 @@ class Kills:
             wanted = "ended before it had written its options.json"
             runs.train(self.train, output, *again)
         said = wanted in printed or "is finished" in printed
-        same = runs.weights(output) == self.expected
+        same = runs.results(output) == self.expected
         rest = [path.name for path in output.rglob("*") if path.name.endswith(".part")
                 or path.name.startswith(".unfinished")]
         self.rows.append((number, kind, f"{before} -> {after}", step if complete else "-", "yes" if half else "", "yes"

@@ -29,14 +29,14 @@ class Ranks(runs.TestFolders, unittest.TestCase):
         return output
 
     def test_same_weights(self):
-        expected = runs.weights(self.whole())
+        expected = runs.results(self.whole())
         losses = [event["values"]["loss"] for event in runs.of_kind(self.whole(), "step")]
         for count, options in runs.some([(1, []), (2, ["--workers", 2]), (10, [])],
                                         [(2, []), (3, []), (3, ["--workers", 3])]):
             with self.subTest(ranks=count, options=options):
                 output = self.folder / f"ranks-{count}-{len(options)}"
                 printed = self.train_ranks(count, output, "--validation", self.held_out, *OPTIONS, *options)
-                self.assertEqual(runs.weights(output), expected)
+                self.assertEqual(runs.results(output), expected)
                 self.assertEqual([event["values"]["loss"] for event in runs.of_kind(output, "step")], losses)
                 self.assertNotIn("[rank", printed, "only rank 0 speaks")
                 self.assertEqual(len(list((output / "events").iterdir())), 1)

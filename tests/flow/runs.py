@@ -136,6 +136,11 @@ def weights(output):
     return sha256(output / "model.safetensors"), sha256(output / "best.safetensors")
 
 
+def results(output):
+    """The same, and the hash of what the best weights answer."""
+    return *weights(output), sha256(output / "confusion.csv")
+
+
 def events(output):
     """All whole events of all attempts, in the order of attempts."""
     files = sorted((output / "events").glob("rank-0-attempt-*.jsonl"),

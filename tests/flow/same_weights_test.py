@@ -96,7 +96,7 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
             computed_by = step["values"]["shard_workers"]
             self.assertLessEqual(len(computed_by), len(owners))
             self.assertLess(max(computed_by), workers)
-        return runs.weights(output), ends, owners
+        return runs.results(output), ends, owners
 
     def test_settings(self):
         seen = {}
@@ -126,13 +126,13 @@ class SameWeights(runs.TestFolders, unittest.TestCase):
             for workers in runs.some([1, 3, 16], [2, 5, 8]):
                 output = self.folder / f"{name}-{workers}"
                 runs.train(self.digits, output, "--validation", self.held_out, *short, "--workers", workers)
-                expected = expected or runs.weights(output)
-                self.assertEqual(runs.weights(output), expected, f"{name}, {workers} workers")
+                expected = expected or runs.results(output)
+                self.assertEqual(runs.results(output), expected, f"{name}, {workers} workers")
             for ranks, workers in runs.some([(3, 1), (16, 1)], [(2, 1), (2, 2), (5, 1), (8, 1)]):
                 output = self.folder / f"{name}-{ranks}-ranks"
                 runs.run("run", "-n", ranks, runs.PROGRAM, "train", self.digits, "--output", output, "--validation",
                          self.held_out, *short, "--workers", workers)
-                self.assertEqual(runs.weights(output), expected, f"{name}, {ranks} ranks of {workers} workers")
+                self.assertEqual(runs.results(output), expected, f"{name}, {ranks} ranks of {workers} workers")
 
     def test_a_group_over_the_mini_batch_has_no_pieces_of_shards(self):
         for option, value in {"--accumulate": "2", "--on-out-of-memory": "split"}.items():

@@ -9,6 +9,7 @@
 #include "driver.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/hash.h"
+#include "lockstep/record/confusion_file.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/nn/graph.h"
 #include "lockstep/nn/safetensors.h"
@@ -113,6 +114,15 @@ void read_log(std::string_view input) {
   view::report_page(report);
 }
 
+void read_confusions(std::string_view input) {
+  std::filesystem::create_directories("run");
+  written(input, "run/confusion.csv");
+  view::Report report;
+  report.run = "run";
+  report.kept = record::read_confusion("run");
+  view::report_page(report);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -125,6 +135,7 @@ int main(int argc, char** argv) {
       fuzz::Reader{"manifest", [](std::string_view input) { train::read_manifest(written(input)); }},
       fuzz::Reader{"options", read_options},
       fuzz::Reader{"checkpoint", read_checkpoint, repair_manifest},
-      fuzz::Reader{"events", read_log}};
+      fuzz::Reader{"events", read_log},
+      fuzz::Reader{"confusion", read_confusions}};
   return fuzz::run(argc, argv, readers);
 }

@@ -10,6 +10,9 @@ namespace lockstep {
 /// Counts of samples, [true class][answer].
 using ConfusionMatrix = std::vector<std::vector<int64_t>>;
 
+/// The number of classes up to which a training counts a matrix, and a page shows one.
+inline constexpr size_t kMostInMatrix = 150;
+
 struct ClassFigures {
   std::string name;
   int64_t samples = 0;    ///< of this class

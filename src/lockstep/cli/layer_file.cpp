@@ -10,6 +10,7 @@
 #include <fcntl.h>
 
 #include "lockstep/base/counted.h"
+#include "lockstep/base/csv_text.h"
 #include "lockstep/base/descriptor.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"

@@ -5,16 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "lockstep/base/csv_text.h"
 #include "lockstep/base/text.h"
 
 namespace lockstep::cli {
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string cell = "\"";
-  for (const char c : text) cell += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return cell + "\"";
-}
 
 std::string class_name(const std::vector<std::string>& classes, int64_t label) {
   return label < 0 ? "" : classes[static_cast<size_t>(label)];

@@ -11,9 +11,6 @@
 
 namespace lockstep::cli {
 
-/// A cell of a CSV file (RFC 4180), in quotes where it needs them.
-std::string csv_cell(const std::string& text);
-
 /// The class's name; empty if the sample's class is unknown.
 std::string class_name(const std::vector<std::string>& classes, int64_t label);
 

@@ -127,6 +127,16 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
   }
 }
 
+std::optional<record::KeptConfusion> kept_confusion(const std::filesystem::path& run_folder,
+                                                    Console& console) {
+  try {
+    return record::read_confusion(run_folder);
+  } catch (const Error& error) {
+    console.note("lockstep: the report leaves out a confusion matrix: " + printable(error.message()) + "\n");
+    return std::nullopt;
+  }
+}
+
 std::filesystem::path write_report(const Judging& judging, Console& console) {
   const auto& [run_folder, judged_by, asked, options, call] = judging;
   if (asked.weights != "last" && asked.weights != "best")
@@ -138,6 +148,7 @@ std::filesystem::path write_report(const Judging& judging, Console& console) {
   report.run = run_folder.string();
   report.events = record::read_events(run_folder);
   add_judgement(report, judging, console);
+  if (!report.judged) report.kept = kept_confusion(run_folder, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::report_page(report));

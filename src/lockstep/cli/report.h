@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "lockstep/cli/command_options.h"
@@ -25,8 +26,13 @@ struct Judging {
 /// report says why; with `judged_by` it is an error.
 void add_judgement(view::Report& report, const Judging& judging, Console& console);
 
+/// What the run kept of its best validation. Nothing if it has kept nothing; also if that cannot be read,
+/// which a note says.
+std::optional<record::KeptConfusion> kept_confusion(const std::filesystem::path& run_folder,
+                                                    Console& console);
+
 /// Judges the run by `judged_by`, or where that is empty by what it held out, and writes the page. Where that
-/// cannot be done the page says why, and shows the rest. Returns the file.
+/// cannot be done the page says why, and shows the rest and what the run kept. Returns the file.
 std::filesystem::path write_report(const Judging& judging, Console& console);
 
 }  // namespace lockstep::cli

@@ -21,6 +21,8 @@ namespace {
 
 constexpr size_t kChosen = 5;
 constexpr size_t kMostPoints = 60;  // of a trial's training curve
+constexpr size_t kMostCells =
+    100'000;  // of the matrices of trials that are not compared; 1,000 of 10 classes
 
 // The trials that are asked for, or the best that have a result.
 std::vector<const sweep::Row*> chosen_trials(const sweep::SweepPaths& paths, const sweep::Table& table,
@@ -93,6 +95,28 @@ std::set<int64_t> add_curves(const sweep::SweepPaths& paths, view::SweepPage& pa
   return unreadable;
 }
 
+// Of the trials that are not compared.
+void add_confusions(const sweep::SweepPaths& paths, view::SweepPage& page, Console& console) {
+  size_t cells = 0;
+  for (const sweep::Row* row : chosen_rows(page.table, {.sort = "result"})) {
+    if (std::ranges::find(page.chosen, row->trial, &view::ChosenTrial::trial) != page.chosen.end()) continue;
+    const std::filesystem::path run = paths.trial(row->trial);
+    std::error_code none;
+    if (page.confusions_left_out > 0) {
+      page.confusions_left_out += std::filesystem::exists(record::RunPaths{run}.confusion(), none);
+      continue;
+    }
+    auto kept = kept_confusion(run, console);
+    if (!kept) continue;
+    cells += kept->classes.size() * kept->classes.size();
+    if (cells > kMostCells) {
+      ++page.confusions_left_out;
+    } else {
+      page.confusions.push_back({row->trial, std::move(*kept)});
+    }
+  }
+}
+
 view::ChosenTrial chosen_trial(const sweep::SweepPaths& paths, const sweep::Table& table,
                                const sweep::Row& row) {
   view::ChosenTrial chosen{.trial = row.trial, .command = command_text(paths, table, row)};
@@ -130,8 +154,10 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
     } else if (page.table.spec.trains()) {
       one.report.not_judged = "the trial has no weights (--keep-weights)";
     }
+    if (!one.report.judged) one.report.kept = kept_confusion(run.folder, console);
     page.chosen.push_back(std::move(one));
   }
+  add_confusions(paths, page, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::sweep_page(page));

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unistd.h>
 
+#include "lockstep/base/csv_text.h"
 #include "lockstep/base/environment.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -66,14 +67,6 @@ std::string as_json(const sweep::Table& table, const std::vector<const sweep::Ro
     text += (text.size() == 1 ? "\n" : ",\n") +
             sweep::json_of(*row, table.spec.space).dump(-1, ' ', false, Json::error_handler_t::replace);
   return text + "\n]\n";
-}
-
-// RFC 4180.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 std::string as_csv(const sweep::Table& table) {

@@ -19,8 +19,8 @@ namespace {
 // What makes the folder a run's goes last, so that a removal that was interrupted can be repeated.
 std::vector<std::filesystem::path> files_of_run(const RunPaths& paths) {
   return {paths.checkpoints(), paths.tensorboard(),  paths.requests(), paths.curves(), paths.report(),
-          paths.listing(),     paths.best_weights(), paths.weights(),  paths.result(), paths.events(),
-          paths.options(),     paths.status(),       paths.lock()};
+          paths.listing(),     paths.best_weights(), paths.weights(),  paths.result(), paths.confusion(),
+          paths.events(),      paths.options(),      paths.status(),   paths.lock()};
 }
 
 std::string unfinished(const std::filesystem::path& path) { return path.filename().string() + ".part"; }

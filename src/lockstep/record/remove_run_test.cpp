@@ -36,6 +36,7 @@ TEST_F(RemoveRunTest, ARunIsRemovedWithItsFolder) {
   test::write_ended_run(run_);
   temporary_.write("run/checkpoints/step-00000020/DONE", "");
   temporary_.write("run/options.json", "{}");
+  temporary_.write("run/confusion.csv", "true class,a\na,1\n");
   temporary_.write("run/model.safetensors.part", "x");
   EXPECT_THAT(remove_run(run_ / "").kept, IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(run_));

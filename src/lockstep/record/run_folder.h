@@ -21,6 +21,7 @@ struct RunPaths {
   std::filesystem::path options() const { return folder / "options.json"; }
   std::filesystem::path listing() const { return folder / "listing.jsonl"; }
   std::filesystem::path curves() const { return folder / "curves.svg"; }
+  std::filesystem::path confusion() const { return folder / "confusion.csv"; }
   std::filesystem::path report() const { return folder / "report.html"; }
   std::filesystem::path tensorboard() const { return folder / "tensorboard"; }
   std::filesystem::path lock() const { return folder / "lock"; }

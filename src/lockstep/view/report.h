@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/class_figures.h"
+#include "lockstep/record/confusion_file.h"
 #include "lockstep/record/event.h"
 
 namespace lockstep::view {
@@ -44,8 +45,9 @@ struct Report {
   std::string weights_hash;  ///< sixteen digits, or empty
   bool judged = false;
   Judgement judgement;
-  std::string not_judged;             ///< why it was not tested
-  std::vector<std::string> warnings;  ///< in addition to those of the run
+  std::string not_judged;                          ///< why it was not tested
+  std::optional<record::KeptConfusion> kept = {};  ///< shown if it was not judged
+  std::vector<std::string> warnings;               ///< in addition to those of the run
 };
 
 /// A page that loads nothing: no script, no font, and no address but data in the page. Text from file names

@@ -3,6 +3,7 @@
 #include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/log_name.h"
+#include "lockstep/view/internal/confusion_matrix.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/internal/figures.h"
 #include "lockstep/view/internal/history.h"
@@ -148,6 +149,10 @@ std::string report_page(const Report& report) {
   if (report.judged)
     page += confusion_section(report.judgement) + mistakes_section(report.judgement) +
             class_section(report.judgement);
+  if (!report.judged && report.kept) {
+    const Judgement kept = judgement_of(*report.kept);
+    page += confusion_section(kept) + class_section(kept);
+  }
   return page + plan_section(report) + "</main>\n</body>\n</html>\n";
 }
 

@@ -10,6 +10,7 @@
 namespace lockstep::view {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -128,6 +129,18 @@ TEST(ReportPage, OddRunsHaveAPageToo) {
   report.judgement.mistake_count = 0;
   report.judgement.mistakes.clear();
   EXPECT_THAT(report_page(report), HasSubstr("every one of 20 held-out images of pets"));
+}
+
+TEST(ReportPage, WithoutJudgementItShowsWhatTheRunKept) {
+  Report report = two_classes();
+  report.judged = false;
+  report.kept = {{"cat", "dog"}, {{5, 1}, {2, 4}}};
+  const std::string page = report_page(report);
+  EXPECT_THAT(page, HasSubstr("On 12 samples of the best validation"));
+  EXPECT_THAT(page, HasSubstr("1 of 6: true cat, answered dog"));
+  report.judged = true;
+  EXPECT_THAT(report_page(report),
+              AllOf(HasSubstr("2 of 10: true cat, answered dog"), Not(HasSubstr("1 of 6:"))));
 }
 
 TEST(ReportPage, ManyClassesMakeNoHugeTable) {

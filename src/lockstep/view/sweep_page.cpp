@@ -6,6 +6,7 @@
 
 #include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
+#include "lockstep/view/internal/confusion_matrix.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/internal/markup.h"
 #include "lockstep/view/internal/page_head.h"
@@ -227,32 +228,57 @@ std::string compared_section(const SweepPage& page) {
       "What differs is bold.");
 }
 
+std::string of_trial(int64_t trial) { return " of trial " + std::to_string(trial); }
+
+std::string answers_of(const ChosenTrial& chosen) {
+  const Report& report = chosen.report;
+  if (report.judged) return confusion_section(report.judgement, of_trial(chosen.trial));
+  const std::string note = report.not_judged.empty()
+                               ? ""
+                               : "<p class=\"note\">" +
+                                     std::string(report.kept ? "Not judged" : "No confusion matrix") + ": " +
+                                     escaped(report.not_judged) + "</p>\n";
+  return note + (report.kept ? confusion_section(judgement_of(*report.kept), of_trial(chosen.trial)) : "");
+}
+
+std::string summary_of(const SweepPage& page, const Row& row) {
+  return "<summary>Trial " + std::to_string(row.trial) + ": " + escaped(page.table.spec.metric()) + " " +
+         result_of(row) + "</summary>\n";
+}
+
 std::string trial_details(const SweepPage& page, const ChosenTrial& chosen, bool is_open) {
   const Row* row = row_of(page, chosen.trial);
   if (row == nullptr) return "";
   History history;
   for (const record::Event& event : chosen.report.events) history.add(event);
-  std::string text = std::string("<details") + (is_open ? " open" : "") + "><summary>Trial " +
-                     std::to_string(chosen.trial) + ": " + escaped(page.table.spec.metric()) + " " +
-                     result_of(*row) + "</summary>\n<p class=\"sub\"><code>" + escaped(chosen.command) +
-                     "</code></p>\n";
+  std::string text = std::string("<details") + (is_open ? " open" : "") + ">" + summary_of(page, *row) +
+                     "<p class=\"sub\"><code>" + escaped(chosen.command) + "</code></p>\n";
   if (!row->note.empty()) text += "<p>" + escaped(row->note) + "</p>\n";
   if (!row->error.empty()) text += "<p>" + escaped(row->error) + "</p>\n";
   if (history.has_steps())
-    text += drawing_box("curves of trial " + std::to_string(chosen.trial),
+    text += drawing_box("curves" + of_trial(chosen.trial),
                         draw_curves(history, page_colours(), "trial-" + std::to_string(chosen.trial) + "-"));
-  if (chosen.report.judged) {
-    text += confusion_section(chosen.report.judgement);
-  } else if (!chosen.report.not_judged.empty()) {
-    text += "<p class=\"note\">No confusion matrix: " + escaped(chosen.report.not_judged) + "</p>\n";
-  }
-  return text + "</details>\n";
+  return text + answers_of(chosen) + "</details>\n";
 }
 
 std::string details_section(const SweepPage& page) {
   std::string text;
   for (const ChosenTrial& one : page.chosen) text += trial_details(page, one, &one == &page.chosen.front());
   return text.empty() ? "" : section("Chosen trials", text);
+}
+
+std::string confusions_section(const SweepPage& page) {
+  std::string text;
+  for (const TrialConfusion& one : page.confusions) {
+    if (const Row* row = row_of(page, one.trial))
+      text += "<details>" + summary_of(page, *row) + confusion_table(one.kept, of_trial(one.trial)) +
+              "</details>\n";
+  }
+  std::string note = "Of the best validation of each other trial, the best trial first.";
+  if (page.confusions_left_out > 0)
+    note += " " + with_commas(page.confusions_left_out) +
+            " more would make the page too large: name their trials with --trials.";
+  return text.empty() && page.confusions_left_out == 0 ? "" : section("Confusion matrices", text, note);
 }
 
 }  // namespace
@@ -264,7 +290,7 @@ std::string sweep_page(const SweepPage& page) {
   if (!page.parallel.lines.empty())
     text += section("Parallel coordinates",
                     drawing_box("parallel coordinates", draw_parallel(page.parallel, page_colours())));
-  text += importance_section(page) + table_section(page) + details_section(page);
+  text += importance_section(page) + table_section(page) + details_section(page) + confusions_section(page);
   return text + "</main>\n</body>\n</html>\n";
 }
 

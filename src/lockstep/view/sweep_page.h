@@ -25,14 +25,22 @@ struct ChosenTrial {
   Report report{};        ///< of its run; without events for a program that leaves no run
 };
 
+/// What a trial answered in its best validation.
+struct TrialConfusion {
+  int64_t trial = 0;
+  record::KeptConfusion kept{};
+};
+
 struct SweepPage {
   std::string sweep;  ///< its folder
   sweep::Table table{};
   std::vector<sweep::Importance> importances{};
   sweep::ParallelCoordinates parallel{};
-  std::string curve_name{};           ///< of the values in `curves`: "accuracy"
-  std::vector<TrialCurve> curves{};   ///< of all trials that have one
-  std::vector<ChosenTrial> chosen{};  ///< in the order of the page
+  std::string curve_name{};                  ///< of the values in `curves`: "accuracy"
+  std::vector<TrialCurve> curves{};          ///< of all trials that have one
+  std::vector<ChosenTrial> chosen{};         ///< in the order of the page
+  std::vector<TrialConfusion> confusions{};  ///< of other trials, in the order of the page
+  int64_t confusions_left_out = 0;           ///< of further trials, which would make the page too large
 };
 
 /// Like report_page, it loads nothing, and escapes what was written by others.

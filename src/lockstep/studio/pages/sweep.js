@@ -49,7 +49,7 @@ export class SweepPage extends Polled {
   // Of these trials, or of the best; it is shown when it is there.
   makeReport(trials) {
     return this.question(this.of("report", { trials }), { title: "Make a report?", button: "Make report",
-      text: `One page with the table, and curves and confusion matrix of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.`,
+      text: `One page with the table and the confusion matrices of all trials, and with all curves of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.`,
       after: () => { this.showsReport = true; ++this.reports; } });
   }
 

@@ -228,6 +228,10 @@ fs::path write_checkpoint(const fs::path& run, const Snapshot& snapshot) {
   return target;
 }
 
+void write_confusion(const fs::path& run, const Snapshot& snapshot) {
+  if (!snapshot.confusion.empty()) write_file_atomic(record::RunPaths{run}.confusion(), snapshot.confusion);
+}
+
 CheckpointWriter::CheckpointWriter(fs::path run, Done done)
     : run_(std::move(run)), done_(std::move(done)), thread_([this] { work(); }) {}
 
@@ -268,6 +272,7 @@ void CheckpointWriter::work() {
     try {
       const auto start = std::chrono::steady_clock::now();
       if (snapshot->best) nn::write_safetensors_atomic(run_ / "best.safetensors", snapshot->weights);
+      write_confusion(run_, *snapshot);
       const fs::path folder =
           snapshot->checkpoint ? write_checkpoint(run_, *snapshot) : run_ / "best.safetensors";
       done_(*snapshot, folder, seconds_since(start));

@@ -104,8 +104,9 @@ struct Snapshot {
   Json fingerprint;  ///< options, plan and arithmetic that a resume compares
   nn::NamedTensors weights;
   nn::NamedTensors optimizer;
-  bool checkpoint = true;  ///< write a checkpoint folder
-  bool best = false;       ///< write best.safetensors
+  bool checkpoint = true;      ///< write a checkpoint folder
+  bool best = false;           ///< write best.safetensors
+  std::string confusion = {};  ///< confusion.csv, to write it; may be empty
 };
 
 /// The state of a training of several calls of fit, each of which continues where the previous one ended
@@ -153,6 +154,10 @@ void remove_unfinished(const std::filesystem::path& run);
 
 /// Writes a checkpoint now, removes older ones when it is complete, and returns its folder.
 std::filesystem::path write_checkpoint(const std::filesystem::path& run, const Snapshot& snapshot);
+
+/// Writes the snapshot's confusion.csv, if it has one. Before a checkpoint: a run that is killed between the
+/// two makes the validation again.
+void write_confusion(const std::filesystem::path& run, const Snapshot& snapshot);
 
 /// A thread that writes snapshots. Only rank 0 calls its functions.
 class CheckpointWriter {

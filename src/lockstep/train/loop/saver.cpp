@@ -5,6 +5,7 @@
 
 #include "lockstep/base/hash.h"
 #include "lockstep/base/seconds.h"
+#include "lockstep/record/confusion_file.h"
 #include "lockstep/train/loop/ranks.h"
 
 namespace lockstep::train {
@@ -50,12 +51,15 @@ Snapshot Saver::copied(Use use) {
     for (auto& [name, tensor] : tensors) tensor = tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
     return tensors;
   };
-  return {.state = parts_.state,
-          .fingerprint = setup_.fingerprint,
-          .weights = copies(parts_.weights.state()),
-          .optimizer = use.checkpoint ? copies(parts_.update.state(parts_.state.step)) : nn::NamedTensors{},
-          .checkpoint = use.checkpoint,
-          .best = use.best};
+  const ConfusionMatrix confusion = std::exchange(confusion_, {});
+  return {
+      .state = parts_.state,
+      .fingerprint = setup_.fingerprint,
+      .weights = copies(parts_.weights.state()),
+      .optimizer = use.checkpoint ? copies(parts_.update.state(parts_.state.step)) : nn::NamedTensors{},
+      .checkpoint = use.checkpoint,
+      .best = use.best,
+      .confusion = confusion.empty() ? "" : record::confusion_text({setup_.plan.data.classes, confusion})};
 }
 
 }  // namespace lockstep::train

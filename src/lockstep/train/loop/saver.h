@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "lockstep/base/class_figures.h"
 #include "lockstep/train/loop/checkpoint.h"
 #include "lockstep/train/loop/run_end.h"
 #include "lockstep/train/loop/run_reports.h"
@@ -28,6 +29,8 @@ class Saver {
 
   /// The last validation gave the best score so far, or not.
   void note_validation(bool best) { best_pending_ = best; }
+  /// What the next snapshot is to write into confusion.csv; may be empty.
+  void keep(const ConfusionMatrix& confusion) { confusion_ = confusion; }
   /// The number of pieces of a shard has changed, which no checkpoint has yet.
   void note_pieces() { pieces_unsaved_ = true; }
   /// A checkpoint was asked for; all ranks know it.
@@ -52,6 +55,7 @@ class Saver {
   const TrainingSetup& setup_;
   Parts parts_;
   bool best_pending_ = false;
+  ConfusionMatrix confusion_;  // not written yet
   bool pieces_unsaved_ = false;
   bool asked_ = false;
   int64_t skipped_checkpoints_ = 0;

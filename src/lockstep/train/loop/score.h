@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lockstep/base/class_figures.h"
 #include "lockstep/train/step/shard_result.h"
 
 namespace lockstep::train {
 
 /// Over the samples of a mini-batch, or of a whole dataset.
 struct Score {
-  double loss = 0;      ///< mean
-  double accuracy = 0;  ///< share of samples
-  int64_t count = 0;    ///< samples
+  double loss = 0;                 ///< mean
+  double accuracy = 0;             ///< share of samples
+  int64_t count = 0;               ///< samples
+  ConfusionMatrix confusion = {};  ///< of a whole dataset with at most kMostInMatrix classes, else empty
 };
 
 /// From the sum over all shards.

@@ -18,7 +18,10 @@ Scoring::Scoring(const TrainingSetup& setup, comm::ThreadGroup& group, const Kep
 Score Scoring::score(Worker& worker, const data::ImageSet& images) {
   const StepPlan& plan = setup_.plan.step;
   const int64_t batches = data::steps_per_epoch(images.size(), plan.mini_batch_size);
-  if (worker.is_first()) results_.assign(static_cast<size_t>(batches * plan.shards), {});
+  if (worker.is_first()) {
+    results_.assign(static_cast<size_t>(batches * plan.shards), {});
+    answers_ = no_answers();
+  }
   worker.runner.begin_evaluation();
   group_.barrier();
   compute(worker, images);
@@ -32,7 +35,18 @@ Score Scoring::score(Worker& worker, const data::ImageSet& images) {
     sum.count += result.count;
     sum.targets += result.targets;
   }
-  return score_of(sum);
+  Score score = score_of(sum);
+  if (!answers_.empty()) score.confusion = counts_of_all(answers_, setup_.comm);
+  return score;
+}
+
+std::vector<AnswerCounts> Scoring::no_answers() const {
+  const size_t classes = setup_.plan.data.classes.size();
+  std::vector<AnswerCounts> answers;
+  if (classes == 0 || classes > kMostInMatrix) return answers;
+  const at::Device device = open_device(setup_.plan.machine.device, setup_.plan.machine.gpu);
+  for (int64_t i = 0; i < group_.size(); ++i) answers.emplace_back(static_cast<int64_t>(classes), device);
+  return answers;
 }
 
 void Scoring::compute(Worker& worker, const data::ImageSet& images) {
@@ -49,6 +63,8 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
                               .images_wanted = kept_inputs_.batch_images(images) == BatchImages::wanted});
   HiddenStates hidden_states = make_hidden_states(plan, network_.prototype, network_.weights.flat());
   EvaluationBatches batches(worker.runner, plan, plan.machine.device);
+  AnswerCounts* const answers =
+      answers_.empty() ? nullptr : &answers_[static_cast<size_t>(worker.thread.rank)];
   while (auto batch = queue.next(setup_.stop)) {
     kept_inputs_.add_images(images, batch->shards);
     batches.for_each(batch->shards, [&](data::Shard shard, int64_t shards) {
@@ -56,11 +72,11 @@ void Scoring::compute(Worker& worker, const data::ImageSet& images) {
       ShardResult* const results =
           &results_[static_cast<size_t>(batch->cursor.step * plan.step.shards + shard.index)];
       if (shards > 1) {
-        std::ranges::move(worker.runner.evaluate_together(shard, shards), results);
+        std::ranges::move(worker.runner.evaluate_together(shard, shards, answers), results);
         return;
       }
       kept_inputs_.add_features(images, shard, worker.runner);
-      *results = worker.runner.evaluate(shard, nullptr, hidden_states.rows(shard));
+      *results = worker.runner.evaluate(shard, nullptr, hidden_states.rows(shard), answers);
       hidden_states.put(shard, std::exchange(results->hidden_state, {}));
     });
     hidden_states.commit();

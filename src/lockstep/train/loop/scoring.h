@@ -7,6 +7,7 @@
 #include "lockstep/train/loop/kept_inputs.h"
 #include "lockstep/train/loop/score.h"
 #include "lockstep/train/loop/worker.h"
+#include "lockstep/train/step/answer_counts.h"
 #include "lockstep/train/step/hidden_states.h"
 #include "lockstep/train/step/shard_result.h"
 
@@ -28,13 +29,15 @@ class Scoring {
   Score score(Worker& worker, const data::ImageSet& images);
 
  private:
+  std::vector<AnswerCounts> no_answers() const;
   void compute(Worker& worker, const data::ImageSet& images);
 
   const TrainingSetup& setup_;
   comm::ThreadGroup& group_;
   const KeptInputs& kept_inputs_;
   Network network_;
-  std::vector<ShardResult> results_;  // of all shards of the images, each written by its worker
+  std::vector<ShardResult> results_;   // of all shards of the images, each written by its worker
+  std::vector<AnswerCounts> answers_;  // of each worker; empty if there are too many classes
 };
 
 /// Notes the score of the held-out images after state.step in the state. Returns whether it is the best one

@@ -23,15 +23,18 @@ bool Training::patience_is_over() const {
 }
 
 // Whether it is the best. A run that --max-time ended and that goes on comes to the same end as one without a
-// limit, so the validation at its end decides nothing.
+// limit, so the validation at its end decides nothing. If it is the only one, its answers are kept until
+// one decides.
 bool Training::note_score(const Score& score, ValidationUse use) {
   if (use == ValidationUse::shown) {
     state_.validation_accuracy = score.accuracy;
     state_.validation_loss = score.loss;
+    if (state_.best_accuracy < 0) saver_.keep(score.confusion);
     return false;
   }
   const bool best = note_validation(state_, score, setup_.plan.length.patience_from);
   saver_.note_validation(best);
+  if (best) saver_.keep(score.confusion);
   return best;
 }
 

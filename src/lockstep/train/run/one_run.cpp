@@ -317,6 +317,7 @@ class Run {
       nn::write_safetensors_atomic(paths_.weights(), end.weights);
       end.state.weights_hash = tensors_hash(end.weights);
     }
+    write_confusion(paths_.folder, end);
     if (end.state.step > 0) write_checkpoint(paths_.folder, end);
   }
 

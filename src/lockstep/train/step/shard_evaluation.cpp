@@ -35,7 +35,7 @@ void ShardRunner::begin_evaluation() {
 }
 
 ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
-                                  const std::vector<at::Tensor>& hidden_state) {
+                                  const std::vector<at::Tensor>& hidden_state, AnswerCounts* answers) {
   const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
   nn::SequenceOutput output = output_in_pieces(shard, hidden_state);
@@ -47,17 +47,20 @@ ShardResult ShardRunner::evaluate(const data::Shard& shard, at::Tensor* logits,
   const BatchLoss loss = loss_of_shard(wide, target, /*shard=*/{}, /*smoothing=*/0);
   result.unread = unread_of(loss.of_each, wide, target, /*statistics=*/{}).unbind();
   result.unread_counts.push_back({shard.count, target_count(shard)});
+  if (answers != nullptr) answers->add(wide, target);
   if (logits != nullptr) *logits = wide.cpu();
   return result;
 }
 
-std::vector<ShardResult> ShardRunner::evaluate_together(const data::Shard& joined, int64_t shards) {
+std::vector<ShardResult> ShardRunner::evaluate_together(const data::Shard& joined, int64_t shards,
+                                                        AnswerCounts* answers) {
   const torch::NoGradGuard no_grad;
   const AutocastScope scope = autocast(WeightCasts::renew);
   const at::Tensor wide = widened(output_of(own_, joined, {}).logits);
   const BatchLoss loss = loss_of_several(wide, joined.target, shards, /*smoothing=*/0);
   const std::vector<at::Tensor> unread = unread_of(loss.of_each, wide, joined.target, {}).unbind(),
                                 targets = joined.target.chunk(shards);
+  if (answers != nullptr) answers->add(wide, joined.target);
   std::vector<ShardResult> results(unread.size());
   for (size_t i = 0; i < unread.size(); ++i) {
     results[i].count = joined.count / shards;

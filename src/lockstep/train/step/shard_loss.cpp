@@ -1,7 +1,5 @@
 #include "lockstep/train/step/shard_loss.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -9,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/losses.h"
+#include "lockstep/train/step/answer_counts.h"
 #include "lockstep/train/step/plain_tensor.h"
 
 namespace lockstep::train {
@@ -39,13 +38,6 @@ at::Tensor smoothed_loss(const at::Tensor& rows, const at::Tensor& target, const
                          double smoothing) {
   const at::Tensor of_all = (-rows.sum(1)).masked_fill(target == nn::kNoClass, 0).sum();
   return (1 - smoothing) * loss + of_all * (smoothing / static_cast<double>(rows.size(1)));
-}
-
-// As at::argmax: the first of the largest, and a NaN is larger than every number.
-int64_t largest_of(const float* row, int64_t classes) {
-  return std::max_element(row, row + classes,
-                          [](float a, float b) { return !std::isnan(a) && (std::isnan(b) || a < b); }) -
-         row;
 }
 
 // Of rows and classes on the host without LibTorch's operators, which would take longer for all shards than a
@@ -79,7 +71,7 @@ at::Tensor corrects_of_shards(const at::Tensor& logits, const at::Tensor& target
   const auto* row = logits.const_data_ptr<float>();
   at::Tensor corrects = at::zeros({shards}, at::kDouble);
   for (int64_t i = 0; i < shards * samples; ++i, row += classes)
-    if (largest_of(row, classes) == target.const_data_ptr<int64_t>()[i])
+    if (answer_of(row, classes) == target.const_data_ptr<int64_t>()[i])
       corrects.mutable_data_ptr<double>()[i / samples] += 1;
   return corrects;
 }

@@ -22,6 +22,7 @@
 #include "lockstep/train/options/options.h"
 #include "lockstep/train/options/plan.h"
 #include "lockstep/train/step/anomaly_watch.h"
+#include "lockstep/train/step/answer_counts.h"
 #include "lockstep/train/step/autocast_scope.h"
 #include "lockstep/train/step/gradient_watch.h"
 #include "lockstep/train/step/module_proof.h"
@@ -106,12 +107,14 @@ class ShardRunner {
   /// Forward only, in evaluation mode. `logits`, if given, receives [b,classes] (or [b,classes,T]) in float32
   /// or float64. Images go through a layer graph on a CPU in pieces whose size depends on the network alone,
   /// so that a large shard needs no more memory than a small one.
+  /// `answers`, if given, counts them.
   ShardResult evaluate(const data::Shard& shard, at::Tensor* logits = nullptr,
-                       const std::vector<at::Tensor>& hidden_state = {});
+                       const std::vector<at::Tensor>& hidden_state = {}, AnswerCounts* answers = nullptr);
 
   /// The same for several shards of equal size, which EvaluationBatches has found to go together: one result
   /// each, with the same bits.
-  std::vector<ShardResult> evaluate_together(const data::Shard& joined, int64_t shards);
+  std::vector<ShardResult> evaluate_together(const data::Shard& joined, int64_t shards,
+                                             AnswerCounts* answers = nullptr);
 
   /// The most samples of several shards that are evaluated at once. Only for a layer graph on a CPU.
   int64_t most_evaluated() const;

@@ -10,11 +10,6 @@
 namespace lockstep::view {
 namespace {
 
-constexpr size_t kMostNumbered = 30;   // number of classes up to which the matrix shows its counts
-constexpr size_t kMostInMatrix = 150;  // number of classes up to which there is a matrix
-constexpr size_t kMostPairs = 12;
-constexpr double kStrong = 0.55;  // share of a colour from which text on it is white
-
 std::string percent(double share) {
   return std::isnan(share) ? "–" : fixed(100 * share, 1) + "<small>&nbsp;%</small>";
 }
@@ -29,62 +24,6 @@ std::string class_row(const ClassFigures& row, const std::string& name, std::str
   return "<tr" + std::string(kind) + "><th scope=\"row\">" + name + "</th><td>" + with_commas(row.samples) +
          "</td><td>" + with_commas(row.right) + "</td>" + bar_cell(row.precision) + bar_cell(row.recall) +
          bar_cell(row.f1) + "</tr>\n";
-}
-
-// The square root makes single mistakes among thousands visible.
-double shade(int64_t count, int64_t samples, bool right) {
-  if (count == 0 || samples == 0) return 0;
-  const double share = static_cast<double>(count) / static_cast<double>(samples);
-  return right ? 0.08 + 0.87 * share * share : std::min(0.95, 0.1 + 0.85 * std::sqrt(share));
-}
-
-std::string matrix_cell(const Judgement& judgement, size_t truth, size_t answer, int64_t samples) {
-  const int64_t count = judgement.confusion[truth][answer];
-  if (count == 0) return "<td></td>";
-  const double colour = shade(count, samples, truth == answer);
-  const std::string title = with_commas(count) + " of " + with_commas(samples) + ": true " +
-                            judgement.classes[truth] + ", answered " + judgement.classes[answer];
-  return "<td class=\"" + std::string(truth == answer ? "right" : "wrong") +
-         (colour > kStrong ? " strong" : "") + "\" style=\"--shade:" + fixed(colour, 2) + "\" title=\"" +
-         escaped(title) + "\">" + (judgement.classes.size() <= kMostNumbered ? with_commas(count) : "") +
-         "</td>";
-}
-
-std::string matrix(const Judgement& judgement) {
-  const bool numbered = judgement.classes.size() <= kMostNumbered;
-  const bool short_names = std::all_of(judgement.classes.begin(), judgement.classes.end(),
-                                       [](const std::string& name) { return name.size() <= 3; });
-  std::string text = "<table class=\"matrix" + std::string(numbered ? "" : " small") +
-                     (short_names ? " plain" : "") +
-                     "\">\n<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
-  for (const std::string& name : judgement.classes)
-    text += "<th scope=\"col\" title=\"" + escaped(name) + "\"><div>" + name_text(name) + "</div></th>";
-  text += "</tr></thead>\n<tbody>\n";
-  for (size_t truth = 0; truth < judgement.classes.size(); ++truth) {
-    int64_t samples = 0;
-    for (const int64_t count : judgement.confusion[truth]) samples += count;
-    text += "<tr><th scope=\"row\" title=\"" + escaped(judgement.classes[truth]) + "\">" +
-            name_text(judgement.classes[truth]) + "</th>";
-    for (size_t answer = 0; answer < judgement.classes.size(); ++answer)
-      text += matrix_cell(judgement, truth, answer, samples);
-    text += "</tr>\n";
-  }
-  return scroll_box("confusion matrix", text + "</tbody></table>");
-}
-
-std::string pairs(const Judgement& judgement) {
-  const std::vector<Confusion> all = confusions(judgement.confusion);
-  if (all.empty()) return "";
-  std::string text =
-      "<div class=\"pairs\"><h3>Most frequent "
-      "confusions</h3>\n<table><thead><tr><th>true</th><th>answer</th><th class=\"number\">" +
-      escaped(judgement.noun) + "</th></tr></thead><tbody>\n";
-  for (size_t i = 0; i < std::min(all.size(), kMostPairs); ++i) {
-    text += "<tr><td>" + name_text(judgement.classes[all[i].truth]) + "</td><td>" +
-            name_text(judgement.classes[all[i].answer]) + "</td><td class=\"number\">" +
-            with_commas(all[i].count) + "</td></tr>\n";
-  }
-  return text + "</tbody></table></div>\n";
 }
 
 std::string score_line(std::string_view kind, const std::string& name, double score) {
@@ -239,18 +178,6 @@ std::string class_section(const Judgement& judgement) {
       "On " + judgement.samples +
           ". Precision: how many of the answers with this class are right; recall: how many of its " +
           judgement.noun + " are found.");
-}
-
-std::string confusion_section(const Judgement& judgement) {
-  const bool fits = judgement.classes.size() <= kMostInMatrix;
-  const std::string note = fits ? "A row has the " + judgement.noun +
-                                      " of one class by the answer they got: blue are right, orange are "
-                                      "wrong, stronger where they are more of the row."
-                                : with_commas(static_cast<int64_t>(judgement.classes.size())) +
-                                      " classes are too many for a table of all pairs.";
-  return section(
-      "Confusion matrix",
-      "<div class=\"confusion\">\n" + (fits ? matrix(judgement) : "") + pairs(judgement) + "</div>\n", note);
 }
 
 std::string mistakes_section(const Judgement& judgement) {

@@ -25,7 +25,6 @@ std::string drawing_box(std::string_view name, const std::string& drawing);
 std::string name_text(std::string_view name);
 
 std::string class_section(const Judgement& judgement);
-std::string confusion_section(const Judgement& judgement);
 std::string mistakes_section(const Judgement& judgement);
 
 }  // namespace lockstep::view

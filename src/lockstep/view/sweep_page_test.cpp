@@ -1,0 +1,73 @@
+#include "lockstep/view/sweep_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::view {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+SweepPage page_of_trials(int64_t trials) {
+  SweepPage page{.sweep = "search"};
+  page.table.spec.command = {"train", "data"};
+  page.table.spec.space.add("rate", "0.01..1:log");
+  for (int64_t trial = 0; trial < trials; ++trial)
+    page.table.rows.push_back({.trial = trial, .state = sweep::TrialState::ended, .value = 0.5});
+  return page;
+}
+
+int64_t matrices_in(const std::string& page) {
+  int64_t count = 0;
+  for (size_t at = page.find("<table class=\"matrix"); at != std::string::npos;
+       at = page.find("<table class=\"matrix", at + 1))
+    ++count;
+  return count;
+}
+
+TEST(SweepPage, ComparedTrialsAndOthersHaveAMatrix) {
+  SweepPage page = page_of_trials(3);
+  const record::KeptConfusion kept{{"cat", "dog"}, {{8, 2}, {1, 9}}};
+  page.chosen.push_back({.trial = 0});
+  page.chosen[0].report.kept = kept;
+  page.chosen[0].report.not_judged = "no <weights>";
+  for (const int64_t trial : {1, 2}) page.confusions.push_back({trial, kept});
+  const std::string text = sweep_page(page);
+  EXPECT_EQ(matrices_in(text), 3);
+  for (const char* part :
+       {"Not judged: no &lt;weights&gt;", "On 20 samples of the best validation", "Confusion matrices",
+        "aria-label=\"confusion matrix of trial 0\"", "aria-label=\"confusion matrix of trial 2\""})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, Not(HasSubstr("too large")));
+}
+
+TEST(SweepPage, SaysWhatIsLeftOut) {
+  SweepPage page = page_of_trials(1);
+  EXPECT_THAT(sweep_page(page), Not(HasSubstr("Confusion matrices")));
+  page.confusions_left_out = 1200;
+  EXPECT_THAT(sweep_page(page), HasSubstr("1,200 more would make the page too large"));
+}
+
+TEST(SweepPage, AThousandMatricesAreAFewMegabytes) {
+  constexpr size_t kTen = 10;
+  SweepPage page = page_of_trials(1000);
+  const record::KeptConfusion kept{std::vector<std::string>(kTen, "class"),
+                                   ConfusionMatrix(kTen, std::vector<int64_t>(kTen, 12))};
+  for (int64_t trial = 0; trial < 1000; ++trial) page.confusions.push_back({trial, kept});
+  const std::string text = sweep_page(page);
+  EXPECT_EQ(matrices_in(text), 1000);
+  EXPECT_LT(text.size(), 8'000'000U);
+}
+
+TEST(SweepPage, NamesOfClassesAreNeverMarkup) {
+  SweepPage page = page_of_trials(1);
+  page.confusions.push_back({0, {{"<script>\"'&", "\xFF\x1B"}, {{1, 2}, {3, 4}}}});
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, Not(HasSubstr("<script")));
+  EXPECT_THAT(text, HasSubstr("&lt;script&gt;"));
+  EXPECT_THAT(text, Not(HasSubstr("\xFF")));
+}
+
+}  // namespace
+}  // namespace lockstep::view
