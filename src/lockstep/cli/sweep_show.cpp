@@ -18,6 +18,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/importance.h"
 #include "lockstep/sweep/shown_sweep.h"
 #include "lockstep/sweep/table_reader.h"
@@ -168,7 +169,10 @@ int run_sweep_best(const Call& call, Console& console) {
                  "; the command trains all " + with_commas(best->total_steps) + "\n");
   const std::string& folder = table.spec.working_folder;
   std::error_code none;
-  if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
+  if (const auto from = sweep::fetched_from(paths))
+    console.note("the sweep is a copy of " + quote(from->sweep) + "; run the command there, in " +
+                 quote(folder) + "\n");
+  else if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
     console.note("run it in " + quote(folder) + "\n");
   console.print(command_text(paths, table, *best) + "\n");
   return 0;

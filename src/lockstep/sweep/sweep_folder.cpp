@@ -8,8 +8,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/shown_sweep.h"
 #include "lockstep/sweep/sweep_log.h"
 #include "lockstep/sweep/table_reader.h"
@@ -256,6 +258,7 @@ const Row& row_of(const Table& table, const SweepPaths& paths, int64_t trial) {
 }
 
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
+  check_is_no_copy(paths, "annotate SWEEP " + std::to_string(trial) + " " + shell_word(text));
   check_is_trial(paths, trial);
   write_note(paths, {.trial = trial, .text = text});
 }

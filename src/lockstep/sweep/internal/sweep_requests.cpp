@@ -8,6 +8,7 @@
 #include "lockstep/base/regular_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/shown_sweep.h"
 
 namespace lockstep::sweep {
@@ -64,6 +65,7 @@ void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
 }
 
 bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
+  check_is_no_copy(paths, "restart SWEEP " + std::to_string(trial));
   check_is_trial(paths, trial);
   if (is_shared_now(paths))
     throw Error(ErrorCode::invalid_option, "several programs work on the sweep",
