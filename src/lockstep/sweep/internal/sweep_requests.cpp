@@ -40,7 +40,7 @@ void make_request(const SweepPaths& paths, const SweepRequest& request) {
                 fs::exists(paths.jobs())
                     ? "lockstep jobs lists its jobs, and lockstep job cancel takes those that "
                       "wait from the queue"
-                    : "");
+                    : "lockstep sweep show " + shown_sweep(paths) + " shows its trials");
   make_folders(paths.requests());
   write_file_atomic(paths.requests() / ("ask-" + random_hex(8)),
                     request.what + (request.trial ? " " + std::to_string(*request.trial) : "") + "\n");
