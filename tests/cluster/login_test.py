@@ -188,6 +188,32 @@ class Login(runs.TestFolders, unittest.TestCase):
         self.assertIn("is not of the profile", self.lockstep("sweep", "--resume", "--profile", "swept", "--output",
                                                              "other:there", status=2))
 
+    def test_a_sweep_there_is_fetched(self):
+        """While it goes on, and the rest at its end; its jobs are not those of this machine."""
+        self.profile("fetched")
+        there, here, go = self.folder / "fetched-there", self.home / "fetched-here", self.folder / "fetched-go"
+        sweep = f"fetched:{there}"
+        script = f"test $1 = 1 || while ! test -e {go}; do sleep 0.1; done; echo result $1"
+        self.lockstep("sweep", "--profile", "fetched", "--search", "grid", "--x", "1..2", "--trials", "1", "--output", sweep, "--",
+                      "sh", "-c", script, "name", "{x}")
+        self.addCleanup(go.touch)
+        self.cluster.wait("the second trial", lambda: len(sweeps.lines(there, "begin")) == 2)
+        self.assertIn("the sweep goes on", self.lockstep("sweep", "fetch", sweep, here))
+        self.assertIn("2 trials: 1 waiting, 1 ended", self.lockstep("sweep", "show", here))
+        said = self.lockstep("sweep", "--resume", "--output", here, status=2)
+        self.assertIn(f"hint: lockstep sweep --resume --output {sweep}; ", said)
+        go.touch()
+        self.lockstep("sweep", "watch", sweep)
+        self.cluster.wait("the end of its job", lambda: "goes on" not in self.lockstep("sweep", "show", sweep))
+        self.assertNotIn("goes on", self.lockstep("sweep", "fetch", sweep, here))
+        self.assertEqual(self.lockstep("sweep", "export", here, "--csv", "-"),
+                         self.lockstep("sweep", "export", sweep, "--csv", "-"))
+        self.assertIn(f'is a copy of "{sweep}"; run the command there', self.lockstep("sweep", "best", here))
+        self.lockstep("report", here)
+        self.assertTrue((here / "report.html").is_file())
+        self.assertEqual([(here / name).exists() for name in ("jobs.json", "runners", "claims", "lock")], [False] * 4)
+        self.assertIn("is not the folder of a sweep", self.lockstep("sweep", "fetch", f"fetched:{self.folder}/none", status=1))
+
     def test_a_sweep_whose_file_names_its_folder_there(self):
         self.profile("filed")
         sweep, search = f"filed:{self.folder}/filed", self.home / "search.json"

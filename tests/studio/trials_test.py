@@ -52,6 +52,10 @@ class ATrialsPlace(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector("table.trials th[aria-sort=ascending]")
         self.assertEqual([trial for trial, _ in shown()[:3]], [1, 0, 3])
         self.assertEqual({trial for trial, _ in shown()[3:]}, {2, 4})
+        # One that was stopped is drawn, and is not the best.
+        self.assertEqual(self.page.locator("svg.history circle.dot").count(), 3)
+        self.assertEqual(self.page.locator("svg.history circle.early").count(), 1)
+        self.assertIn("Results of 3 trials, the best 0.7000;", self.page.get_attribute("svg.history", "aria-label"))
         self.page.fill("input[aria-label='Filter trials']", "place>102")
         self.page.wait_for_selector("table.trials tbody tr >> nth=2", state="detached")
         self.assertEqual({trial for trial, _ in shown()}, {3, 4})
@@ -127,6 +131,38 @@ class ManyTrials(browser.Studio, unittest.TestCase):
         self.page.keyboard.press("Escape")
         self.page.wait_for_selector("button:text-is('Show all lines')", state="detached")
         self.wait_for_page(f"1 to 100 of {COUNT}")
+
+    def test_charts_are_above_a_table_that_scrolls(self):
+        """Both are in reach: the charts without scrolling, and the table in a box with its head in sight."""
+        def top(selector):
+            return self.page.locator(selector).first.bounding_box()["y"]
+
+        self.page.wait_for_selector("svg.history circle.dot")
+        self.assertEqual(self.page.locator("svg.history circle.dot").count(), COUNT)
+        self.assertIn("the best 0.2490", self.page.get_attribute("svg.history", "aria-label"))
+        self.assertLess(top("svg.history"), 600)
+        self.assertLess(top("svg.history"), top(".parallel"))
+        self.assertLess(top(".parallel"), top("table.trials"))
+        box = self.page.locator("[role=region][aria-label=Trials]")
+        self.assertLess(box.bounding_box()["height"], 900)
+        box.focus()
+        self.page.keyboard.press("End")
+        self.page.wait_for_function("() => document.querySelector('.trials-box').scrollTop > 1000")
+        self.assertAlmostEqual(top("table.trials thead th"), box.bounding_box()["y"], delta=3)
+        self.assertEqual(self.browser.axe_findings(), [])
+        self.page.locator(".pages").first.locator("button:text-is('Next')").click()
+        self.page.wait_for_function("() => document.querySelector('.trials-box').scrollTop === 0")
+        # A filter counts for the charts, too.
+        self.page.fill("input[aria-label='Filter trials']", "size<7")
+        self.page.wait_for_function("() => document.querySelectorAll('svg.history circle.dot').length === 7")
+        self.page.fill("input[aria-label='Filter trials']", "size>2000")
+        self.page.wait_for_selector("text='No trial that is shown has a result'")
+        self.page.wait_for_selector("text='No trial fits the states and the filter above'")
+        self.page.focus("details.charts summary")
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector(".parallel", state="hidden")
+        self.assertLess(top("table.trials"), 600)
+        self.assertEqual(self.browser.axe_findings(), [])
 
     def test_at_most_twenty_trials_can_be_picked(self):
         for trial in range(COUNT - 1, COUNT - 21, -1):

@@ -2,10 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
-#include <fcntl.h>
 #include <filesystem>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shell_word.h"
@@ -174,35 +171,15 @@ std::optional<int> attach_there(const RelayedJob& job, bool plot, const std::str
   return run_there(job.profile, words, signals, console);
 }
 
-// The files come as one archive, and only files below the folder are taken from it.
 bool fetch_there(const RelayedJob& relayed, const fs::path& target, const std::vector<std::string>& options) {
   std::string script =
       "set -e; d=$(mktemp -d); trap 'rm -rf \"$d\"' EXIT; \"$@\" job fetch \"$0\" \"$d/files\" >/dev/null";
   for (const std::string& option : options) script += " " + shell_word(option);
   script += "; tar -C \"$d/files\" -cf - .";
-  make_folders(target);
-  launch::Pipe pipe = launch::make_pipe();
-  Descriptor reading(::dup(pipe.reading.get()));
-  ::fcntl(reading.get(), F_SETFL, 0);
   std::vector<std::string> words{"/bin/sh", "-c", script, relayed.job};
   for (std::string& word : program_there(relayed.profile, {})) words.push_back(std::move(word));
-  const pid_t sender =
-      launch::start_process({.program = "ssh",
-                             .words = cluster::ssh_words({.login = relayed.profile.profile.login,
-                                                          .words = words,
-                                                          .host_key = relayed.profile.profile.host_key}),
-                             .output = pipe.writing.get()});
-  const pid_t taker =
-      launch::start_process({.program = "tar",
-                             .words = {"tar", "-C", target.string(), "--no-same-owner", "-xf", "-"},
-                             .input = reading.get()});
-  pipe = {};
-  reading = {};
-  const int sent = launch::wait_for_end(sender).status.value_or(0),
-            taken = launch::wait_for_end(taker).status.value_or(0);
-  if (WIFEXITED(sent) && WEXITSTATUS(sent) == cluster::kSshFailed)
-    cluster::throw_ssh_error(relayed.profile.profile.login, "");
-  return sent == 0 && taken == 0;
+  const TakenArchive taken = take_archive_there(relayed.profile, words, launch::kNull, target);
+  return taken.sent == 0 && taken.is_unpacked;
 }
 
 std::vector<RelayedJobs> relayed_jobs(const std::vector<std::string>& options, Console& console,

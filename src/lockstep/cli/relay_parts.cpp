@@ -3,7 +3,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
+#include <unistd.h>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -93,20 +95,54 @@ void put_profile(const NamedProfile& found, RelayMessage& message) {
 cluster::CommandEnd send(const NamedProfile& found, const RelayMessage& message,
                          const std::vector<std::string>& files,
                          const std::function<void(std::string_view)>& show) {
+  return ask_there(found, {"relay"},
+                   {.input = whole_message(message, files), .limit = kRelayLimit, .show = show});
+}
+
+cluster::CommandEnd ask_there(const NamedProfile& found, const std::vector<std::string>& words,
+                              const cluster::CommandRun& how) {
   const cluster::CommandEnd end =
       cluster::run_command(cluster::ssh_words({.login = found.profile.login,
-                                               .words = program_there(found, {"relay"}),
+                                               .words = program_there(found, words),
                                                .host_key = found.profile.host_key}),
-                           {.input = whole_message(message, files), .limit = kRelayLimit, .show = show});
+                           how);
   if (end.status == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, end.errors);
   if (end.out_of_time)
     throw Error(ErrorCode::timeout,
-                found.profile.login + " did not answer within " + std::to_string(kRelayLimit.count()) + " s",
+                found.profile.login + " did not answer within " + std::to_string(how.limit.count()) + " s",
                 "try it by hand: ssh " + found.profile.login);
   if (end.status == 127)
     throw Error(ErrorCode::cluster, found.profile.login + " has no program " + quote(found.profile.program),
                 "install Lockstep there, and set \"program\" in the profile to its path");
   return end;
+}
+
+// Only files below the folder are taken from the archive.
+TakenArchive take_archive(const std::vector<std::string>& words, int input,
+                          const std::filesystem::path& folder) {
+  make_folders(folder);
+  launch::Pipe pipe = launch::make_pipe();
+  Descriptor reading(::dup(pipe.reading.get()));
+  ::fcntl(reading.get(), F_SETFL, 0);
+  const pid_t sender = launch::start_process(
+      {.program = words.front(), .words = words, .input = input, .output = pipe.writing.get()});
+  const pid_t taker = launch::start_process(
+      {.program = "tar",
+       .words = {"tar", "-C", folder.string(), "--no-same-owner", "--warning=no-timestamp", "-xf", "-"},
+       .input = reading.get()});
+  pipe = {};
+  reading = {};
+  const int sent = launch::exit_status(launch::wait_for_end(sender).status.value_or(0));
+  return {sent, launch::wait_for_end(taker).status.value_or(0) == 0};
+}
+
+TakenArchive take_archive_there(const NamedProfile& found, const std::vector<std::string>& words, int input,
+                                const std::filesystem::path& folder) {
+  const TakenArchive taken = take_archive(
+      cluster::ssh_words({.login = found.profile.login, .words = words, .host_key = found.profile.host_key}),
+      input, folder);
+  if (taken.sent == cluster::kSshFailed) cluster::throw_ssh_error(found.profile.login, "");
+  return taken;
 }
 
 std::optional<int> run_there(const NamedProfile& found, const std::vector<std::string>& words,

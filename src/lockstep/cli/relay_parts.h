@@ -1,6 +1,7 @@
 // What the relays of jobs and of sweeps share.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,6 +34,25 @@ void put_profile(const cluster::NamedProfile& found, RelayMessage& message);
 cluster::CommandEnd send(const cluster::NamedProfile& found, const RelayMessage& message,
                          const std::vector<std::string>& files,
                          const std::function<void(std::string_view)>& show = {});
+
+/// Runs words of the program there to their end. Throws cluster, and timeout at the limit.
+cluster::CommandEnd ask_there(const cluster::NamedProfile& found, const std::vector<std::string>& words,
+                              const cluster::CommandRun& how);
+
+/// How a command that writes an archive ended, and whether all of it was unpacked.
+struct TakenArchive {
+  int sent = 0;
+  bool is_unpacked = false;
+};
+
+/// Runs a command, and unpacks the archive that it writes below the folder, which is made. What failed has
+/// said why.
+///   input  a descriptor that the command reads, or launch::kNull
+TakenArchive take_archive(const std::vector<std::string>& words, int input,
+                          const std::filesystem::path& folder);
+/// The same with a command there, which need not be one of the program. Throws cluster.
+TakenArchive take_archive_there(const cluster::NamedProfile& found, const std::vector<std::string>& words,
+                                int input, const std::filesystem::path& folder);
 
 /// Runs words of the program there, whose output comes here; its exit status. A signal ends the command
 /// there; then nothing.

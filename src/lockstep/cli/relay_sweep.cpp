@@ -9,6 +9,7 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/relay_parts.h"
+#include "lockstep/cli/sweep_fetch.h"
 #include "lockstep/jobs/job_list.h"
 
 namespace lockstep::cli {
@@ -160,6 +161,7 @@ std::optional<int> relay_sweep(const Verb& verb, const Call& call, Console& cons
   }
   const auto sweep = call.words.empty() ? std::nullopt : sweep_there(call.words.front());
   if (!sweep) return std::nullopt;
+  if (verb.name == "sweep fetch") return fetch_sweep(sweep, call, console);
   if (verb.name == "sweep export") check_writes_here(call);
   std::vector<std::string> words = split(verb.name, ' ');
   for (const Setting& one : call.settings) words.push_back("--" + one.name + "=" + one.text);

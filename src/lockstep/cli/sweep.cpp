@@ -19,6 +19,7 @@
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/shown_sweep.h"
 
 namespace lockstep::cli {
@@ -79,6 +80,7 @@ AskedSweep asked_sweep(const Call& call) {
 
 // The sweep in the folder, with the new values of what may change.
 sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& asked) {
+  sweep::check_is_no_copy(paths, "--resume --output SWEEP");
   sweep::SweepSpec spec = sweep::read_spec(paths);
   sweep::SweepSpec wanted = asked.spec;
   if (asked.spec.command.empty()) {  // the search is that of the folder, but for what was given

@@ -1,6 +1,7 @@
 #include "lockstep/cli/sweep_filter.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
@@ -65,9 +66,10 @@ void check_value(const std::vector<std::string>& values, const std::string& colu
     return;
   const auto longer =
       std::ranges::find_if(values, [&](const std::string& value) { return value.starts_with(text + " "); });
+  const std::string meant = did_you_mean(text, values);
   throw Error(ErrorCode::invalid_option, quote(column) + " of a trial is never " + quote(text),
               longer == values.end()
-                  ? did_you_mean(text, values)
+                  ? (meant.empty() ? "it is one of " + join(values, ", ") : meant)
                   : "write " + column + "=\"" + *longer + "\"; quotes hold words together");
 }
 
@@ -128,8 +130,9 @@ SweepFilter::Condition SweepFilter::read_condition(const sweep::Table& table, co
       .column = word.substr(0, sign), .sign = word.substr(sign, length), .text = word.substr(sign + length)};
   condition.column = sweep_column(table, condition.column);
   if (!condition.sign.ends_with('=') || condition.sign == "<=" || condition.sign == ">=") {
-    if (!parse_number<double>(condition.text))
-      throw Error(ErrorCode::invalid_option, quote(word) + " compares with no number", "result>0.9");
+    if (const auto limit = parse_number<double>(condition.text); !limit || std::isnan(*limit))
+      throw Error(ErrorCode::invalid_option, quote(word) + " compares with no number",
+                  "write a number behind the sign, as in 'result>0.9'");
     return condition;
   }
   const std::vector<std::string> values = values_of(table, condition.column);

@@ -19,6 +19,7 @@
 #include "lockstep/cli/verbs.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/importance.h"
 #include "lockstep/sweep/shown_sweep.h"
 #include "lockstep/sweep/table_reader.h"
@@ -102,6 +103,19 @@ void write_to(const std::string& file, const std::string& text, Console& console
   }
 }
 
+// what: that no trial has.
+[[noreturn]] void refuse_without_result(const sweep::Table& table, const sweep::SweepPaths& paths,
+                                        const std::string& what) {
+  const bool has_failed = std::ranges::any_of(
+      table.rows, [](const sweep::Row& row) { return row.state == sweep::TrialState::failed; });
+  const bool is_over = !table.is_going_on && is_complete(table, planned_trials(table.spec));
+  throw Error(ErrorCode::not_found,
+              "no trial of the sweep " + quote(paths.folder.string()) + " " +
+                  (table.rows.empty() ? "has begun" : what + (is_over ? "" : " yet")),
+              "lockstep sweep show " + sweep::shown_sweep(paths) +
+                  (has_failed ? " --filter state=failed shows why trials failed" : " shows what they do"));
+}
+
 std::string shown_sweep(const Call& call) { return sweep::shown_sweep({call.words.front()}); }
 
 }  // namespace
@@ -150,9 +164,7 @@ int run_sweep_best(const Call& call, Console& console) {
   const sweep::SweepPaths paths{call.words.front()};
   const sweep::Table table = sweep::read_table(paths);
   const sweep::Row* best = table.best();
-  if (best == nullptr)
-    throw Error(ErrorCode::not_found, "no trial of the sweep has a result yet",
-                "lockstep sweep show " + shown_sweep(call) + " shows what they do");
+  if (best == nullptr) refuse_without_result(table, paths, "has a result");
   console.note("trial " + std::to_string(best->trial) + ": " + table.spec.metric() + " " +
                sweep::result_text(*best->value) +
                (best->weights_hash.empty() ? "" : ", weights " + best->weights_hash) + "\n");
@@ -161,7 +173,10 @@ int run_sweep_best(const Call& call, Console& console) {
                  "; the command trains all " + with_commas(best->total_steps) + "\n");
   const std::string& folder = table.spec.working_folder;
   std::error_code none;
-  if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
+  if (const auto from = sweep::fetched_from(paths))
+    console.note("the sweep is a copy of " + quote(from->sweep) + "; run the command there, in " +
+                 quote(folder) + "\n");
+  else if (!folder.empty() && !std::filesystem::equivalent(folder, ".", none))
     console.note("run it in " + quote(folder) + "\n");
   console.print(command_text(paths, table, *best) + "\n");
   return 0;
@@ -181,17 +196,20 @@ int run_sweep_export(const Call& call, Console& console) {
 }
 
 int run_sweep_importance(const Call& call, Console& console) {
-  const std::vector<sweep::Importance> importances =
-      sweep::importances(sweep::read_table({call.words.front()}));
+  const sweep::SweepPaths paths{call.words.front()};
+  const sweep::Table table = sweep::read_table(paths);
+  const std::vector<sweep::Importance> importances = sweep::importances(table);
   if (settings_of<JsonOutput>(call).json) {
     Json json = Json::array();
     for (const sweep::Importance& one : importances) json.push_back(to_json(one));
     console.print(json.dump(2) + "\n");
     return 0;
   }
-  if (importances.empty())
-    throw Error(ErrorCode::not_found, "no trial of the sweep was trained in full yet",
-                "lockstep sweep show " + shown_sweep(call) + " shows what they do");
+  if (importances.empty()) refuse_without_result(table, paths, "was trained in full");
+  if (std::ranges::all_of(importances, [](const sweep::Importance& one) { return one.divergence == 0; }))
+    console.note(
+        "lockstep: the trials that were trained in full are too few, or too alike, to tell which "
+        "parameter mattered\n");
   std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence"}};
   for (const sweep::Importance& one : importances)
     cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4)});

@@ -164,9 +164,12 @@ std::string sweep_rows_text(const sweep::Table& table, const std::vector<const R
 }
 
 std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice, int width, int64_t planned) {
-  Cells cells = cells_of(table, chosen_rows(table, choice));
+  const std::vector<const Row*> rows = chosen_rows(table, choice);
+  Cells cells = cells_of(table, rows);
   const std::string mark = not_reproducible_text(table.spec);
+  const bool fits_none = rows.empty() && !table.rows.empty();
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
+         (fits_none ? "no trial fits the filter " + quote(choice.filter) + "\n" : "") +
          sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n" +
          mark + (mark.empty() ? "" : "\n");
 }

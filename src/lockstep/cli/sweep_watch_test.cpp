@@ -9,6 +9,7 @@ namespace lockstep::cli {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 sweep::Table table_of(int64_t trials) {
@@ -181,8 +182,17 @@ TEST(SweepTable, ShowsTheRowsThatFitAllConditions) {
   EXPECT_THAT(filtered(table, "x=two words"), HasSubstr(R"(write x="two words")"));
   EXPECT_THAT(filtered(table, "state=runing"), HasSubstr("did you mean running?"));
   EXPECT_THAT(filtered(table, "x=\"two"), HasSubstr("has a quote without an end"));
+  EXPECT_THAT(filtered(table, "state=7"), HasSubstr("it is one of waiting, running, ended"));
   EXPECT_THAT(filtered(table, "trial>=b"), HasSubstr("compares with no number"));
+  EXPECT_THAT(filtered(table, "trial>nan"), HasSubstr("compares with no number"));
   EXPECT_THAT(filtered(table, "y!=2"), HasSubstr("has no column \"y\""));
+}
+
+TEST(SweepTable, SaysThatNoRowFits) {
+  constexpr const char* kNone = "no trial fits the filter \"trial>2000\"\n";
+  EXPECT_THAT(sweep_table_text(table_of(1000), {.filter = "trial>2000"}, 0, 1000), HasSubstr(kNone));
+  EXPECT_THAT(sweep_table_text(table_of(1000), {.filter = "trial>20"}, 0, 1000), Not(HasSubstr(kNone)));
+  EXPECT_THAT(sweep_table_text(table_of(0), {}, 0, 1000), Not(HasSubstr("no trial fits")));
 }
 
 TEST(SweepTable, TellsSmallResultsApart) {

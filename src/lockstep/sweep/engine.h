@@ -66,7 +66,7 @@ jobs::FileLock prepare_shared_sweep(const SweepPaths& paths, const SweepSpec& sp
 void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial);
 
 /// The same from any program: returns false if a program works on the sweep, which was asked to do it. Throws
-/// as check_is_trial, and invalid_option if programs share the sweep.
+/// as check_is_trial, and invalid_option for a copy (fetched_sweep.h) and if programs share the sweep.
 bool restart_now_or_ask(const SweepPaths& paths, int64_t trial);
 
 /// Asks the program that works on the sweep to end a trial with the result that it has.

@@ -8,8 +8,10 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/regular_file.h"
+#include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/shown_sweep.h"
 #include "lockstep/sweep/sweep_log.h"
 #include "lockstep/sweep/table_reader.h"
@@ -89,6 +91,33 @@ SearchOptions SweepSpec::search() const {
           .free = options.free};
 }
 
+namespace {
+
+std::vector<std::string> texts_of(const Json& list, const std::string& what, const std::string& hint) {
+  const bool are_texts = list.is_array() && std::all_of(list.begin(), list.end(),
+                                                        [](const Json& one) { return one.is_string(); });
+  if (!are_texts) throw Error(ErrorCode::invalid_option, what, hint);
+  return list.get<std::vector<std::string>>();
+}
+
+void check_known(const Json& options, const std::string& where) {
+  std::vector<std::string> names{"command", "parameters", "working_folder", kReasons};
+  std::vector<std::string> known = names;
+  for (const FieldInfo& field : fields_of<SweepOptions>()) {
+    names.push_back(field.name);
+    known.insert(known.end(), {field.name, field.alias()});
+  }
+  for (const auto& [key, value] : options.items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string meant = did_you_mean(key, names);
+    throw Error(ErrorCode::invalid_option,
+                where + " has " + quote(key) + ", which no sweep of this version has",
+                meant.empty() ? "leave it out, or use the version of Lockstep that wrote it" : meant);
+  }
+}
+
+}  // namespace
+
 SweepSpec spec_from_json(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("command") || !json.contains("parameters"))
     throw Error(ErrorCode::invalid_option, where + " is no sweep: it needs a command and parameters",
@@ -97,24 +126,27 @@ SweepSpec spec_from_json(const Json& json, const std::string& where) {
   Json options = Json::object();
   for (const auto& [key, value] : json.items()) {
     if (key == "command") {
-      if (!value.is_array() || value.empty())
-        throw Error(ErrorCode::invalid_option, where + ": the command is no list of words",
-                    R"(write "command": ["train", "FOLDER", "--max-epochs", "2"])");
-      for (const Json& word : value) {
-        if (!word.is_string())
-          throw Error(ErrorCode::invalid_option, where + ": the command is no list of words");
-        spec.command.push_back(word.get<std::string>());
-      }
+      spec.command = texts_of(value, where + ": the command is no list of words",
+                              R"(write "command": ["train", "FOLDER", "--max-epochs", "2"])");
     } else if (key == "parameters") {
-      spec.space = Space::from_json(value);
-    } else if (key == "working_folder" && value.is_string()) {
+      spec.space = with_context([&] { return "while reading " + where; },
+                                [&, &parameters = value] { return Space::from_json(parameters); });
+    } else if (key == "working_folder") {
+      if (!value.is_string())
+        throw Error(ErrorCode::invalid_option, where + ": the working folder is no text",
+                    R"(write "working_folder": "/home/me/project")");
       spec.working_folder = value.get<std::string>();
-    } else if (key == kReasons && value.is_array()) {
-      spec.not_reproducible = value.get<std::vector<std::string>>();
+    } else if (key == kReasons) {
+      spec.not_reproducible = texts_of(value, where + ": " + quote(kReasons) + " is no list of texts",
+                                       R"(write "not_reproducible": [])");
     } else {
       options[key] = value;
     }
   }
+  if (spec.command.empty())
+    throw Error(ErrorCode::invalid_option, where + ": the command is no list of words",
+                R"(write "command": ["train", "FOLDER", "--max-epochs", "2"])");
+  check_known(options, where);
   read_json(options, spec.options, where);
   if (!json.contains(kReasons) && spec.options.free) spec.not_reproducible.emplace_back("--free");
   return spec;
@@ -126,19 +158,47 @@ std::string not_reproducible_text(const SweepSpec& spec) {
                    join(spec.not_reproducible, " and "));
 }
 
+namespace {
+
+// For "search/trials/0003" and "search/sweep.json" it is search.
+std::optional<SweepPaths> sweep_around(const std::filesystem::path& folder) {
+  constexpr int kMostLevels = 3;
+  std::error_code none;
+  std::filesystem::path above = folder;
+  for (int level = 0; level < kMostLevels && above.has_relative_path(); ++level) {
+    above = above.parent_path();
+    if (std::filesystem::exists(SweepPaths{above}.spec(), none))
+      return SweepPaths{above.empty() ? std::filesystem::path(".") : above};
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_folder(const SweepPaths& paths) {
+  std::error_code none;
+  const std::string reason = std::filesystem::is_directory(paths.folder, none) ? "it has no sweep.json"
+                             : std::filesystem::exists(paths.folder, none)     ? "it is a file"
+                                                                               : "it is not there";
+  const auto around = sweep_around(paths.folder);
+  throw Error(ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep: " + reason,
+              around ? "the sweep is " + shown_sweep(*around)
+                     : "lockstep sweep writes into the folder of its --output, or into sweeps/sweep-001, "
+                       "sweep-002, ...");
+}
+
+}  // namespace
+
 SweepSpec read_spec(const SweepPaths& paths) {
   std::error_code code;
   const bool is_there = std::filesystem::exists(paths.spec(), code);
   if (code == std::errc::permission_denied) throw errno_error(EACCES, "open", paths.folder.string());
-  if (!is_there)
-    throw Error(
-        ErrorCode::not_found, quote(paths.folder.string()) + " is not the folder of a sweep",
-        "lockstep sweep writes into the folder of its --output, or into sweeps/sweep-001, sweep-002, ...");
+  if (!is_there) refuse_folder(paths);
   try {
     return spec_from_json(parse_json(read_regular_file(paths.spec(), kMostSpec)),
                           quote(paths.spec().string()));
   } catch (const Json::exception& error) {
-    throw Error(ErrorCode::corrupt_data, quote(paths.spec().string()) + " is damaged: " + error.what());
+    throw Error(ErrorCode::corrupt_data, quote(paths.spec().string()) + " is damaged: " + error.what(),
+                "restore it; trials that have trained are run folders in " +
+                    quote((paths.folder / "trials").string()));
   }
 }
 
@@ -256,6 +316,7 @@ const Row& row_of(const Table& table, const SweepPaths& paths, int64_t trial) {
 }
 
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text) {
+  check_is_no_copy(paths, "annotate SWEEP " + std::to_string(trial) + " " + shell_word(text));
   check_is_trial(paths, trial);
   write_note(paths, {.trial = trial, .text = text});
 }

@@ -120,7 +120,8 @@ void check_is_trial(const SweepPaths& paths, int64_t trial);
 /// The row of a trial. Throws as check_is_trial.
 const Row& row_of(const Table& table, const SweepPaths& paths, int64_t trial);
 
-/// Adds a note to a trial. Any program, also while the sweep goes on. Throws as check_is_trial.
+/// Adds a note to a trial. Any program, also while the sweep goes on. Throws as check_is_trial, and
+/// invalid_option for a copy (fetched_sweep.h).
 void annotate(const SweepPaths& paths, int64_t trial, const std::string& text);
 
 }  // namespace lockstep::sweep

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <tuple>
 
 #include <gmock/gmock.h>
 
@@ -111,6 +112,39 @@ TEST_F(SweepStarts, SaysWhatMayGiveAnotherTable) {
   json["not_reproducible"] = {"--max-time", "--metric \033[2Jseconds\n"};
   EXPECT_THAT(not_reproducible_text(spec_from_json(json, "it")),
               testing::EndsWith("because of --max-time and --metric ?[2Jseconds "));
+}
+
+// Each says the file, what is in it, and what to do.
+TEST_F(SweepStarts, RefusesAFileThatWasChangedOrIsOfAnotherVersion) {
+  const Json whole = parse_json(read_file(paths_.spec()));
+  const auto refused = [&](const char* key, const Json& value) -> std::string {
+    Json json = whole;
+    json[key] = value;
+    write_file_atomic(paths_.spec(), json.dump());
+    try {
+      read_spec(paths_);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_FALSE(error.hint().empty()) << error.message();
+      return std::string(error.what()) + error.hint();
+    }
+  };
+  const std::string file = paths_.spec().string();
+  for (const auto& [key, value, reason] : std::vector<std::tuple<const char*, Json, std::string>>{
+           {"new-thing", 3, "has \"new-thing\", which no sweep of this version has"},
+           {"trails", 3, "did you mean trials?"},
+           {"working_folder", 3, "the working folder is no text"},
+           {"not_reproducible", Json::array({1}), "\"not_reproducible\" is no list of texts"},
+           {"command", Json::array({1}), "the command is no list of words"},
+           {"command", Json::array(), "the command is no list of words"},
+           {"count", "many", "--count cannot be \"many\""},
+           {"parameters", Json::array({1}), "are not a JSON object"},
+           {"parameters", {{"x", "a..b"}}, "\"a\" is no number"}}) {
+    EXPECT_THAT(refused(key, value), testing::AllOf(HasSubstr(reason), HasSubstr(file)))
+        << key << " " << value;
+  }
+  write_file_atomic(paths_.spec(), "{");
+  EXPECT_THROW(read_spec(paths_), Error);
 }
 
 }  // namespace

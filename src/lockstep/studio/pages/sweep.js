@@ -3,6 +3,7 @@ import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
 import { count, counted, duration, figure, percent, resultText } from "./format.js";
+import { History } from "./history.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
 import { Polled } from "./polled.js";
@@ -179,7 +180,9 @@ export class SweepPage extends Polled {
     const end = Math.min(shown.length, first + rowsOfPage);
     const turn = (event, by) => {
       this.page += by;
-      if (isBelow) event.target.closest("div.sweep").querySelector("table.trials").scrollIntoView();
+      const box = event.target.closest("div.sweep").querySelector(".trials-box");
+      box.scrollTop = 0;
+      if (isBelow) box.scrollIntoView();
     };
     // A button that is disabled would lose the focus.
     const button = (text, by, isOff) => m("button", { type: "button", "aria-disabled": String(isOff), onclick: (event) => { if (!isOff) turn(event, by); } }, text);
@@ -196,7 +199,7 @@ export class SweepPage extends Polled {
     return [m(".head.tight", m("div", m("h2", "Trials"), m("p", shown.length === about.rows.length ? "" : `${count(shown.length)} of ${count(about.rows.length)}`)),
       m(".tools", this.chips(), m("button", { type: "button", "aria-expanded": String(choice.showsColumns), onclick: () => { choice.showsColumns = !choice.showsColumns; } }, "Columns", choice.columns.size > 0 ? m("small", `${choice.columns.size} hidden`) : null), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
         m("input", { type: "search", placeholder: "Filter: result>0.9", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
-    this.columnChips(), this.pager(shown, false), m(".table-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
+    this.columnChips(), this.pager(shown, false), m(".table-box.trials-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
         about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
       m("tbody", shown.slice(first, first + rowsOfPage).map((row) => this.row(row)))), shown.length === 0 ? m("p.empty", about.rows.length === 0 ? "No trial has begun" : "No trial fits the states and the filter above") : null),
@@ -205,10 +208,21 @@ export class SweepPage extends Polled {
 
   importance() {
     const { importances } = this.about;
-    return importances.length === 0 ? null : m("section.card.gap", m("h2", "Importance of parameters"),
+    return importances.length === 0 ? null : m("section.card", m("h2", "Importance of parameters"),
       m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter)),
         m("td", m(".bar.large", { "aria-hidden": "true" }, m("i", { style: { width: `${one.share * 100}%` } }))), m("td.number", percent(one.share)))))),
       m("p.soft", "How much the values of the best tenth of the trials differ from those of all trials (PED-ANOVA). Of trials that were trained in full."));
+  }
+
+  // Above the table, and folded away by who wants the table alone.
+  charts(isShown) {
+    const { about, lit, light, brushes } = this;
+    if (!about.rows.some((row) => row.result !== null)) return null;
+    const title = m("h2", m("bdi", about.metric), " over trials");
+    return m("details.charts", { open: true }, m("summary", "Charts"),
+      m(".grid", m("section.card", title, m(History, { about, lit, light, isShown })), this.importance()),
+      about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis, or go to one of its ends with the Tab key and move it with the arrow keys, to see only the trials that go through that part."),
+        m(Parallel, { ...about.parallel, brushes, lit, light, isShown })) : null);
   }
 
   view() {
@@ -223,10 +237,7 @@ export class SweepPage extends Polled {
       about.not_reproducible ? m("p.soft", about.not_reproducible[0].toUpperCase() + about.not_reproducible.slice(1)) : null), m(".tools", this.buttons())),
     this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
     m("div", this.showsReport && about.has_report ? [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" })] : []),
-    this.table(shown),
-    about.parallel.lines.length > 0 ? m("section.spaced", m("h2", "Parallel coordinates"), m("p.soft", "Drag along an axis, or go to one of its ends with the Tab key and move it with the arrow keys, to see only the trials that go through that part."),
-      m(Parallel, { ...about.parallel, brushes: this.brushes, lit: this.lit, light: this.light, isShown: (trial) => numbers.has(trial) })) : null,
-    m(".spaced"), this.curves(shown), this.importance(),
+    this.charts((trial) => numbers.has(trial)), this.table(shown), m(".spaced"), this.curves(shown),
     m("section.card", m("h2", "Command of each trial"), m(Command, { words: about.command[0] === "train" ? ["lockstep", ...about.command] : about.command })));
   }
 }

@@ -8,6 +8,7 @@
 #include "lockstep/base/regular_file.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/requests.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/shown_sweep.h"
 
 namespace lockstep::sweep {
@@ -39,7 +40,7 @@ void make_request(const SweepPaths& paths, const SweepRequest& request) {
                 fs::exists(paths.jobs())
                     ? "lockstep jobs lists its jobs, and lockstep job cancel takes those that "
                       "wait from the queue"
-                    : "");
+                    : "lockstep sweep show " + shown_sweep(paths) + " shows its trials");
   make_folders(paths.requests());
   write_file_atomic(paths.requests() / ("ask-" + random_hex(8)),
                     request.what + (request.trial ? " " + std::to_string(*request.trial) : "") + "\n");
@@ -64,6 +65,7 @@ void restart_trial(const SweepPaths& paths, LogWriter& log, int64_t trial) {
 }
 
 bool restart_now_or_ask(const SweepPaths& paths, int64_t trial) {
+  check_is_no_copy(paths, "restart SWEEP " + std::to_string(trial));
   check_is_trial(paths, trial);
   if (is_shared_now(paths))
     throw Error(ErrorCode::invalid_option, "several programs work on the sweep",
