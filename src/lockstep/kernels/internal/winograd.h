@@ -51,8 +51,15 @@ inline void multiply_point(const PointTiles& left, const PointTiles& right, int6
   }
 }
 
+/// Whether the channels after the last whole vector are so few that they take less time by fours.
+template <int kLanes>
+inline bool has_rest_by_fours(int64_t channels, int64_t filters) {
+  const int64_t rest = channels % kLanes;
+  return kManyRegisters && kLanes == 16 && rest > 0 && rest <= 4 && filters % 4 == 0;
+}
+
 /// Adds the products of the gradients' and the inputs' tiles to sums [filters, padded channels], for one
-/// point. kFirst: as if the sums were zero before; for channels that fill whole vectors.
+/// point. kFirst: as if the sums were zero before; not with has_rest_by_fours().
 template <int kLanes, bool kFirst>
 inline void add_point_products(const PointTiles& gradients, const PointTiles& inputs, int64_t point,
                                int64_t tiles, float* sums) {
@@ -61,9 +68,8 @@ inline void add_point_products(const PointTiles& gradients, const PointTiles& in
   const Pairs pairs{
       gradients.tile(point, 0), 0, gradients.channels, inputs.tile(point, 0), 0, inputs.channels, 1, tiles};
 #if defined(__AVX512F__)
-  const int64_t whole = inputs.channels / kLanes;
-  const int64_t rest = inputs.channels % kLanes;
-  if (kLanes == 16 && rest > 0 && rest <= 4 && gradients.channels % 4 == 0) {
+  if (has_rest_by_fours<kLanes>(inputs.channels, gradients.channels)) {
+    const int64_t whole = inputs.channels / kLanes, rest = inputs.channels % kLanes;
     add_all_products<kLanes>(pairs, gradients.channels, whole, sums, stride);
     each_row_block(gradients.channels / 4, [&](int64_t four, auto fours) {
       Pairs part = pairs;
@@ -188,7 +194,7 @@ void winograd_shard_gradient(const ConvolutionShape& shape, const T* gradient, c
                                                               shape.padding_height, shape.padding_width);
   TileReader<kLanes, kSide, GradientStep<kSide>, T> gradient_reader(workspace, grid, output_size, 0, 0);
   // Clearing sums that fill no cache would take as long as adding to them.
-  const bool stores_first = padded_channels == shape.channels;
+  const bool stores_first = !has_rest_by_fours<kLanes>(shape.channels, shape.filters);
   if (!stores_first) clear(sums, kPoints * point_weights);
   clear(bias_sums, padded_filters);
   for (int64_t begin = 0; begin < grid.count(); begin += chunk) {
