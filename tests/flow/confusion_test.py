@@ -5,6 +5,7 @@ reports show it."""
 import csv
 import re
 import shutil
+import subprocess
 import unittest
 
 import runs
@@ -59,6 +60,12 @@ class Confusion(runs.TestFolders, unittest.TestCase):
         self.assertIn('confusion.csv" is damaged: "many" is no number of samples', printed)
         self.assertEqual(sorted(matrices_in(one / "report.html")), ["0", "1", "3"])
 
+    def test_a_file_of_a_program_of_ones_own(self):
+        output = self.folder / "program"
+        runs.run("sweep", "--search", "grid", "--x", "1,2", "--output", output, "--", "sh", "-c",
+                 'echo epoch,loss > "$LOCKSTEP_TRIAL_FOLDER/confusion.csv"; echo "result $0"', "{x}")
+        self.assertNotIn("confusion", runs.run("report", output))
+
     def test_a_resumed_run(self):
         options = ["--validation", self.held_out, *runs.SMALL, "--validate-every", "2"]
         whole, parts = self.folder / "whole", self.folder / "parts"
@@ -91,10 +98,24 @@ class Confusion(runs.TestFolders, unittest.TestCase):
         (run / "model.safetensors").unlink()
         runs.run("report", run)
         page = (run / "report.html").read_text()
-        self.assertIn("On 20 samples of the best validation", page)
+        self.assertIn("On 20 labels of the best validation", page)
         self.assertNotIn("<b>bold", page)
         runs.run("runs", "remove", run, "--yes")
         self.assertFalse(run.exists())
+
+    def test_a_resume_without_a_checkpoint_keeps_nothing(self):
+        data, run = self.folder / "three", self.folder / "other data"
+        self.write_classes(data, ["a", "b", "c"])
+        killed = subprocess.Popen(runs.command("train", self.digits, "--output", run, "--validation-split", 0.2,
+                                               "--network", "mlp", "--max-steps", 400000, "--validate-every", 1,
+                                               "--checkpoint-every", 1000000),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        runs.wait_for(lambda: (run / "confusion.csv").exists())
+        killed.kill()
+        killed.wait()
+        runs.train(data, run, "--resume", "--network", "mlp", "--validation-split", 0, "--max-steps", 2)
+        self.assertFalse((run / "confusion.csv").exists())
+        self.assertFalse((run / "best.safetensors").exists())
 
     def test_too_many_classes(self):
         data, run = self.folder / "many", self.folder / "many run"

@@ -129,6 +129,8 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
 
 std::optional<record::KeptConfusion> kept_confusion(const std::filesystem::path& run_folder,
                                                     Console& console) {
+  // The folder of a trial of any program may have such a file of the program's own.
+  if (!record::holds_run(run_folder)) return std::nullopt;
   try {
     return record::read_confusion(run_folder);
   } catch (const Error& error) {

@@ -2,8 +2,10 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/utils.h>
 
+#include "lockstep/base/error.h"
 #include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/kernels/fused_batch_norm.h"
+#include "lockstep/kernels/shards_together.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -34,6 +36,13 @@ void expect_near(const at::Tensor& ours, const at::Tensor& reference, double tol
   const at::Tensor expected = reference.to(at::kDouble);
   const double difference = (ours.to(at::kDouble) - expected).abs().max().item<double>();
   EXPECT_LE(difference, tolerance * std::max(1.0, expected.abs().max().item<double>())) << what;
+}
+
+TEST(FusedBatchNorm, OneThatIsCalledTwiceInAPassIsRefused) {
+  const ShardsTogether together(2);
+  const at::Tensor mean = at::zeros({20}), variance = at::ones({20});
+  for (int shard = 0; shard < 2; ++shard) ShardsTogether::keep_statistics(mean, variance);
+  EXPECT_THROW(ShardsTogether::keep_statistics(mean, variance), Error);
 }
 
 TEST(FusedBatchNorm, EqualsTheEngineInDouble) {

@@ -52,6 +52,7 @@ void ShardsTogether::keep(const at::Tensor& buffer) {
   Statistics& statistics = statistics_[buffer.const_data_ptr()];
   if (!statistics.rows.defined()) statistics.rows = at::empty({count_, buffer.numel()}, buffer.options());
   const int64_t shard = statistics.kept++;
+  if (shard == count_) throw Error(ErrorCode::internal, "a batch norm was called twice in a pass");
   if (buffer.is_cpu() && buffer.is_contiguous() && buffer.scalar_type() == at::kFloat) {
     std::copy_n(buffer.const_data_ptr<float>(), buffer.numel(),
                 statistics.rows.mutable_data_ptr<float>() + shard * buffer.numel());

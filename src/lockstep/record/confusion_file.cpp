@@ -12,9 +12,8 @@ namespace lockstep::record {
 namespace {
 
 constexpr const char* kCorner = "true class";
-constexpr int64_t kMostConfusionBytes = int64_t{16} << 20;
-constexpr int64_t kMostInCell =
-    1'000'000'000'000;  // 8 million of them, all that fit into the file, have an int64 as their sum
+constexpr int64_t kMostConfusionBytes = int64_t{1} << 20;
+constexpr int64_t kMostInCell = 1'000'000'000'000;  // all that fit into the file have an int64 as their sum
 
 std::vector<int64_t> counts_in(const std::vector<std::string>& row) {
   std::vector<int64_t> counts;
@@ -32,6 +31,8 @@ KeptConfusion confusion_of(const std::string& text) {
   if (rows.empty()) throw Error(ErrorCode::corrupt_data, "it is empty");
   KeptConfusion kept;
   kept.classes.assign(rows[0].begin() + 1, rows[0].end());
+  if (kept.classes.size() > kMostInMatrix)
+    throw Error(ErrorCode::corrupt_data, "it has more than " + std::to_string(kMostInMatrix) + " classes");
   if (kept.classes.empty() || rows.size() != rows[0].size())
     throw Error(ErrorCode::corrupt_data, "its first row has " + std::to_string(kept.classes.size()) +
                                              " classes, and there are " + std::to_string(rows.size() - 1) +

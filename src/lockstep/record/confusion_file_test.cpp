@@ -52,6 +52,7 @@ TEST_F(ConfusionFile, ADamagedOneIsNamed) {
   EXPECT_THAT(refusal_of("true class,a\na,-1\n"), HasSubstr("\"-1\" is no number of samples"));
   EXPECT_THAT(refusal_of("true class,a\na,9223372036854775807\n"), HasSubstr("is no number of samples"));
   EXPECT_THAT(refusal_of("true class,\"a\na,1\n"), HasSubstr("quote without an end"));
+  EXPECT_THAT(refusal_of(std::string(100'000, ',')), HasSubstr("more than 150 classes"));
 }
 
 }  // namespace

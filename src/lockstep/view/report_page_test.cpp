@@ -136,7 +136,7 @@ TEST(ReportPage, WithoutJudgementItShowsWhatTheRunKept) {
   report.judged = false;
   report.kept = {{"cat", "dog"}, {{5, 1}, {2, 4}}};
   const std::string page = report_page(report);
-  EXPECT_THAT(page, HasSubstr("On 12 samples of the best validation"));
+  EXPECT_THAT(page, HasSubstr("On 12 labels of the best validation"));
   EXPECT_THAT(page, HasSubstr("1 of 6: true cat, answered dog"));
   report.judged = true;
   EXPECT_THAT(report_page(report),

@@ -36,7 +36,7 @@ TEST(SweepPage, ComparedTrialsAndOthersHaveAMatrix) {
   const std::string text = sweep_page(page);
   EXPECT_EQ(matrices_in(text), 3);
   for (const char* part :
-       {"Not judged: no &lt;weights&gt;", "On 20 samples of the best validation", "Confusion matrices",
+       {"Not judged: no &lt;weights&gt;", "On 20 labels of the best validation", "Confusion matrices",
         "aria-label=\"confusion matrix of trial 0\"", "aria-label=\"confusion matrix of trial 2\""})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("too large")));

@@ -110,6 +110,7 @@ EndReason Training::run() {
     setup_.comm.abort(device::error_of(std::current_exception()));
     throw;
   }
+  reports_.say_warnings();
   return end_.reason();
 }
 

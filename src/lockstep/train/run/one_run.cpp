@@ -222,6 +222,8 @@ class Run {
     has_begun_again_ = true;
     timed_ = {};
     log_.begin_again();
+    std::error_code none;
+    if (leads_) std::filesystem::remove(paths_.confusion(), none);
     start_.state = {.seconds = before.seconds, .restarts = before.restarts, .found_rate = before.found_rate};
     prepared_.prototype = first_instance(prepared_.network, prepared_.plan.network, prepared_.plan.step.seed);
   }

@@ -41,6 +41,12 @@ void take_options_of_run(RunStart& start, const Options& asked, const std::vecto
     start.manifest.reset();
 }
 
+// The attempt before had other data and options, maybe, and the run begins from its start.
+void remove_best(const record::RunPaths& paths) {
+  std::error_code none;
+  for (const auto& file : {paths.best_weights(), paths.confusion()}) std::filesystem::remove(file, none);
+}
+
 RunStart open_run(const TrainingRequest& request, const Options& asked) {
   check_values(asked);
   RunStart start{.folder = open_run_folder(request, asked), .options = asked};
@@ -52,6 +58,7 @@ RunStart open_run(const TrainingRequest& request, const Options& asked) {
     take_options_of_run(start, asked, request.given);
   }
   if (asked.resume || continues_standing(request)) remove_unfinished(folder);
+  if (asked.resume && !start.checkpoint) remove_best(start.folder->paths());
   start.options.output = folder.string();
   if (start.checkpoint) {
     start.state = start.checkpoint->state;

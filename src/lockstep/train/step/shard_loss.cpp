@@ -118,6 +118,7 @@ BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target, in
   const at::Tensor sum = loss_from(logarithms, target);
   if (is_read_directly(logarithms, target))
     return {sum, losses_of_shards(logarithms.detach(), target, shards, smoothing)};
+  if (shards == 1) return {sum, sum.detach().view({1})};
   // Each shard's sum is made separately, because the order of a sum depends on its length.
   std::vector<at::Tensor> of_each = logarithms.detach().chunk(shards);
   const std::vector<at::Tensor> targets = target.chunk(shards);

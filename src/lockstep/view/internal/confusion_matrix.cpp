@@ -118,8 +118,8 @@ Judgement judgement_of(const record::KeptConfusion& kept) {
     for (const int64_t count : kept.counts[i]) samples += count;
   }
   Judgement judgement;
-  judgement.samples = counted(samples, "sample") + " of the best validation";
-  judgement.noun = "samples";
+  judgement.samples = counted(samples, "label") + " of the best validation";
+  judgement.noun = "labels";
   judgement.accuracy = static_cast<double>(right) / static_cast<double>(std::max<int64_t>(1, samples));
   judgement.classes = kept.classes;
   judgement.confusion = kept.counts;
