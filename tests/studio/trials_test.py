@@ -61,6 +61,38 @@ class ATrialsPlace(browser.Studio, unittest.TestCase):
         self.assertEqual({trial for trial, _ in shown()}, {3, 4})
 
 
+def write_conditional(folder):
+    """A sweep in which only trials with sgdm have a momentum."""
+    write_sweep(folder, 2)
+    (folder / "sweep.json").write_text(json.dumps({"command": ["sh"], "parameters": {
+        "optimizer": "sgdm,adam", "momentum": "0.5..0.99:when=optimizer=sgdm"}}), encoding="utf-8")
+    with open(folder / "log.jsonl", "w", encoding="utf-8") as log:
+        for trial, values in enumerate((["optimizer=sgdm", "momentum=0.7"], ["optimizer=adam"])):
+            log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": values}) + "\n")
+            log.write(json.dumps({"kind": "outcome", "trial": trial, "state": "ended", "value": trial, "seconds": 1}) + "\n")
+
+
+class ConditionalParameter(browser.Studio, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        write_conditional(cls.root / "conditional")
+
+    def test_a_line_without_a_value_passes_below_the_axis(self):
+        self.browser.show(self.server, "/experiments", "tbody a")
+        self.page.click("tbody a")
+        self.page.wait_for_selector("path.trial", state="attached")
+        points = [path.get_attribute("d").count("L") for path in self.page.locator("path.trial").all()]
+        self.assertEqual(points, [2, 2], "each line has all three axes")
+        self.assertEqual(self.page.locator(".parallel text:text-is('none')").count(), 1)
+        self.assertEqual(self.page.locator("circle.none").count(), 1)
+        # All axes are in the box, and fill it.
+        for width in (1280, 700):
+            self.page.set_viewport_size({"width": width, "height": 900})
+            self.page.wait_for_function("""() => { const box = document.querySelector('.parallel'), svg = box.querySelector('svg');
+              return svg.clientWidth <= box.clientWidth && svg.clientWidth > box.clientWidth - 10; }""")
+        self.assertEqual(self.browser.axe_findings(), [])
+
+
 class ManyTrials(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):

@@ -49,6 +49,19 @@ TEST(SweepPage, SaysWhatIsLeftOut) {
   EXPECT_THAT(sweep_page(page), HasSubstr("1,200 more would make the page too large"));
 }
 
+TEST(SweepPage, ALineReachesTheResultWithoutAValueOnAnAxis) {
+  SweepPage page = page_of_trials(2);
+  page.parallel.axes = {{.name = "rate"}, {.name = "momentum"}, {.name = "result"}};
+  page.parallel.lines = {{.trial = 0, .places = {0, sweep::kAbsent, 1}},
+                         {.trial = 1, .rank = 1, .places = {0, 0.5, 0}}};
+  const std::string text = sweep_page(page);
+  const std::string below = "d=\"M90.0,376.0 480.0,402.0 870.0,76.0\"";
+  EXPECT_THAT(text, HasSubstr(below));
+  EXPECT_THAT(text, HasSubstr(">none</text>"));
+  page.parallel.lines.erase(page.parallel.lines.begin());
+  EXPECT_THAT(sweep_page(page), Not(HasSubstr(">none</text>")));
+}
+
 TEST(SweepPage, AThousandMatricesAreAFewMegabytes) {
   constexpr size_t kTen = 10;
   SweepPage page = page_of_trials(1000);

@@ -4,8 +4,9 @@ import { count, figure } from "./format.js";
 const m = window.m;
 const top = 34;
 const height = 210;
-const spacing = 150;
-const side = 70;
+const leastSpacing = 116;
+const letter = 7; // width of one, about
+const belowAxis = 26; // where lines pass on which a parameter does not count
 const steps = 20; // of a limit, from the least to the greatest
 
 // From the least to the greatest of an axis.
@@ -25,7 +26,14 @@ function limitText(axis, place, isLower) {
   return axis.choices[Math.max(0, Math.min(axis.choices.length - 1, at))];
 }
 
-const short = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const mostLetters = 18;
+
+// The room that the words of an axis need at its outer side.
+function besideAxis(axis) {
+  const names = labels(axis).map(([, text]) => shortened(text, mostLetters).length);
+  return Math.max(48, 16 + letter * Math.max(...names), 8 + (letter + 1) * shortened(axis.name, mostLetters).length / 2);
+}
 
 // Whether a line goes through all chosen parts of axes. brushes: name of the axis -> [from, to] in [0, 1]
 export function isInside(line, axes, brushes) {
@@ -36,23 +44,42 @@ export function isInside(line, axes, brushes) {
   });
 }
 
-// attrs: {drawn: lines, from the back to the front, draw(line)}. A sweep may have thousands: they are drawn again only when
-// there are others.
+// attrs: {drawn: lines, from the back to the front, spacing, draw(line)}. A sweep may have thousands: they are drawn again
+// only when there are others, or the axes have moved.
 const Lines = {
-  onbeforeupdate: ({ attrs }, old) => attrs.drawn !== old.attrs.drawn,
+  onbeforeupdate: ({ attrs }, old) => attrs.drawn !== old.attrs.drawn || attrs.spacing !== old.attrs.spacing,
   view: ({ attrs }) => m("g", { "aria-hidden": "true" }, attrs.drawn.map(attrs.draw)),
 };
 
 // attrs: {axes, lines, brushes, lit: number of a trial or null, light(trial), isShown(trial)}
 export class Parallel {
-  x(at) { return side + at * spacing; }
+  x(at) { return this.left + at * this.spacing; }
+
+  // The axes fill the box. Where they are many, it scrolls.
+  placeAxes(axes) {
+    const right = besideAxis(axes[axes.length - 1]);
+    const between = Math.max(1, axes.length - 1);
+    this.left = besideAxis(axes[0]);
+    this.spacing = Math.max(leastSpacing, Math.floor(((this.wide || 0) - this.left - right) / between));
+    this.width = this.left + this.spacing * (axes.length - 1) + right;
+  }
 
   place(event) {
     const box = this.dom.getBoundingClientRect();
     return Math.max(0, Math.min(1, 1 - ((event.clientY - box.top) * (this.tall / box.height) - top) / height));
   }
 
-  oncreate({ dom }) { this.dom = dom.querySelector("svg"); }
+  oncreate({ dom }) {
+    this.dom = dom.querySelector("svg");
+    this.sizes = new ResizeObserver(() => {
+      if (this.wide === dom.clientWidth) return;
+      this.wide = dom.clientWidth;
+      m.redraw();
+    });
+    this.sizes.observe(dom);
+  }
+
+  onremove() { this.sizes.disconnect(); }
 
   // brush: [from, to], of which everything is no choice. The limits do not cross.
   choose(brushes, axis, [from, to]) {
@@ -84,14 +111,18 @@ export class Parallel {
   }
 
   // A drag along an axis chooses a part of it; a click lets go of that.
-  axis({ brushes }, axis, at) {
+  axis({ brushes, lines }, axis, at) {
     const x = this.x(at);
     const brush = brushes.get(axis.name);
     const isName = axis.choices.length > 0;
+    // Beside the first axis there are no lines on the left.
+    const beside = at === 0 ? { x: x - 9, "text-anchor": "end" } : { x: x + 9 };
+    const most = Math.min(mostLetters, Math.floor((this.spacing - 16) / letter));
     return m("g.axis", { key: `axis ${axis.name}`, "aria-hidden": "true" },
       m("line", { x1: x, x2: x, y1: top, y2: top + height }),
-      m("text.title", { x, y: 16, "text-anchor": "middle" }, m("title", axis.name), short(axis.name)),
-      labels(axis).map(([place, text]) => m("text", { x: x + 7, y: top + (1 - place) * height + 4 }, isName ? m("title", text) : null, short(text))),
+      m("text.title", { x, y: 16, "text-anchor": "middle" }, m("title", axis.name), shortened(axis.name, most)),
+      labels(axis).map(([place, text]) => m("text", { ...beside, y: top + (1 - place) * height + 4 }, isName ? m("title", text) : null, shortened(text, most))),
+      lines.some((line) => line.places[at] === null) ? [m("circle.none", { cx: x, cy: top + height + belowAxis, r: 3 }), m("text", { ...beside, y: top + height + belowAxis + 4 }, "none")] : null,
       brush ? m("rect.brush", { x: x - 9, width: 18, y: top + (1 - brush[1]) * height, height: Math.max(2, (brush[1] - brush[0]) * height) }) : null,
       m("rect.catch", { x: x - 14, width: 28, y: top - 6, height: height + 12,
         onpointerdown: (event) => { event.target.setPointerCapture(event.pointerId); this.from = this.place(event); },
@@ -106,14 +137,10 @@ export class Parallel {
         } }));
   }
 
-  // Where a parameter does not count, the line has a gap.
+  // Where a parameter does not count, the line passes below its axis.
   path(line) {
-    let path = "";
-    line.places.forEach((place, at) => {
-      if (place === null) return;
-      path += `${path && line.places[at - 1] !== null ? "L" : "M"}${this.x(at)} ${(top + (1 - place) * height).toFixed(1)}`;
-    });
-    return path;
+    const y = (place) => top + (place === null ? height + belowAxis : (1 - place) * height);
+    return `M${line.places.map((place, at) => `${this.x(at)} ${y(place).toFixed(1)}`).join("L")}`;
   }
 
   line({ light }, line) {
@@ -129,14 +156,15 @@ export class Parallel {
 
   view({ attrs }) {
     const { axes, lines, lit, brushes, isShown } = attrs;
-    this.tall = top + height + 16;
-    const width = side * 2 + spacing * (axes.length - 1);
+    this.placeAxes(axes);
+    const { width, spacing } = this;
+    this.tall = top + height + 16 + (lines.some((line) => line.places.includes(null)) ? belowAxis : 0);
     const shown = lines.filter((line) => isShown(line.trial));
     const pointedAt = shown.filter((line) => line.trial === lit);
     return m(".table-box.parallel", { tabindex: 0, role: "region", "aria-label": "Parallel coordinates" },
       m("svg", { width, height: this.tall, viewBox: `0 0 ${width} ${this.tall}`, role: "group",
         "aria-label": `Parallel coordinates of ${shown.length} trials; the table has the same values` },
-      m(Lines, { drawn: this.drawn(shown), draw: (line) => this.line(attrs, line) }),
+      m(Lines, { drawn: this.drawn(shown), spacing, draw: (line) => this.line(attrs, line) }),
       m("g", { "aria-hidden": "true" }, pointedAt.map((line) => m("path.lit", { d: this.path(line) }))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at))),
       m("g", axes.map((axis, at) => m("g", { key: axis.name }, [0, 1].map((end) => this.limit(attrs, axis, at, end)))))),
       m("p.soft.lines", { role: "status" }, brushes.size > 0 ? `${count(shown.length)} of ${count(lines.length)} lines` : ""),

@@ -16,7 +16,8 @@ namespace {
 constexpr double kAxisTop = 76;
 constexpr double kAxisHeight = 300;
 constexpr double kAxisSide = 90;
-constexpr double kParallelHeight = kAxisTop + kAxisHeight + 34;
+constexpr double kBelowAxis = kAxisTop + kAxisHeight + 26;  // where lines pass without a value
+constexpr double kParallelHeight = kBelowAxis + 16;
 constexpr double kComparedTop = 24;
 constexpr double kComparedHeight = 280;
 constexpr double kSmallWidth = 96;
@@ -33,11 +34,15 @@ double value_at(const sweep::ParallelAxis& axis, double place) {
   return std::exp(std::log(axis.low) + place * (std::log(axis.high) - std::log(axis.low)));
 }
 
-double down(double place) { return kAxisTop + (1 - place) * kAxisHeight; }
+// A line passes below the axis of a parameter that does not count for its trial.
+double down(double place) { return std::isnan(place) ? kBelowAxis : kAxisTop + (1 - place) * kAxisHeight; }
+
+using Ticks = std::vector<std::pair<double, std::string>>;
 
 // Places and names of the ticks.
-std::vector<std::pair<double, std::string>> ticks_of(const sweep::ParallelAxis& axis) {
-  std::vector<std::pair<double, std::string>> ticks;
+Ticks ticks_of(const sweep::ParallelCoordinates& parallel, size_t at) {
+  const sweep::ParallelAxis& axis = parallel.axes[at];
+  Ticks ticks;
   if (axis.choices.empty()) {
     for (int i = 0; i <= 4; ++i) ticks.emplace_back(i / 4.0, as_rate(value_at(axis, i / 4.0)));
   } else if (axis.choices.size() <= kMostChoiceNames) {
@@ -45,43 +50,32 @@ std::vector<std::pair<double, std::string>> ticks_of(const sweep::ParallelAxis& 
     for (size_t i = 0; i < axis.choices.size(); ++i)
       ticks.emplace_back((static_cast<double>(i) + 0.5) / count, shortened(axis.choices[i], kWidestLabel));
   }
+  if (std::ranges::any_of(parallel.lines, [&](const auto& line) { return std::isnan(line.places[at]); }))
+    ticks.emplace_back(sweep::kAbsent, "none");
   return ticks;
 }
 
-void name_ticks(Drawing& drawing, const sweep::ParallelAxis& axis, double x) {
-  for (const auto& [place, name] : ticks_of(axis))
+void name_ticks(Drawing& drawing, const Ticks& ticks, double x) {
+  for (const auto& [place, name] : ticks)
     drawing.words(x - 8, down(place) + 4, Anchor::end, name, drawing.colours().ink, 11);
 }
 
-void draw_axis(Drawing& drawing, const sweep::ParallelAxis& axis, double x, bool is_result) {
+void draw_axis(Drawing& drawing, const std::string& name, const Ticks& ticks, double x, bool is_result) {
   drawing.line(x, kAxisTop, x, kAxisTop + kAxisHeight, drawing.colours().faint, 1);
-  for (const auto& [place, name] : ticks_of(axis))
+  for (const auto& [place, tick] : ticks)
     drawing.line(x - 4, down(place), x, down(place), drawing.colours().faint, 1);
-  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(axis.name, kWidestLabel), drawing.colours().ink,
-                13, is_result);
+  drawing.words(x, kAxisTop - 18, Anchor::middle, shortened(name, kWidestLabel), drawing.colours().ink, 13,
+                is_result);
 }
 
-// Its parts: a line ends where a parameter does not count, and goes on after it.
 void draw_line(Drawing& drawing, const sweep::ParallelLine& line, const std::vector<double>& across,
                const std::string& title) {
   const bool is_top = line.rank <= kTopShare;
   drawing.raw("<g><title>" + escaped(title) + "</title>");
-  std::vector<std::pair<double, double>> part;
-  const auto draw = [&] {
-    const std::string opacity =
-        "stroke-opacity=\"" + fixed(is_top ? 0.9 : 0.12 + 0.4 * (1 - line.rank), 2) + "\"";
-    drawing.path(part, is_top ? drawing.colours().held_out : drawing.colours().train, is_top ? 2 : 1.3,
-                 opacity);
-    part.clear();
-  };
-  for (size_t i = 0; i < line.places.size(); ++i) {
-    if (std::isnan(line.places[i])) {
-      draw();
-    } else {
-      part.emplace_back(across[i], down(line.places[i]));
-    }
-  }
-  draw();
+  std::vector<std::pair<double, double>> places;
+  for (size_t i = 0; i < line.places.size(); ++i) places.emplace_back(across[i], down(line.places[i]));
+  drawing.path(places, is_top ? drawing.colours().held_out : drawing.colours().train, is_top ? 2 : 1.3,
+               "stroke-opacity=\"" + fixed(is_top ? 0.9 : 0.12 + 0.4 * (1 - line.rank), 2) + "\"");
   drawing.raw("</g>\n");
 }
 
@@ -107,12 +101,16 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
               "trial " + std::to_string(line.trial) + ": " + parallel.axes.back().name + " " +
                   as_rate(line.result));
   }
+  std::vector<Ticks> ticks;
+  for (size_t i = 0; i < count; ++i) ticks.push_back(ticks_of(parallel, i));
   // Names of choices lie on the lines.
   drawing.raw("<g style=\"paint-order:stroke;stroke-width:4px;stroke:" + colours.paper + "\">\n");
-  for (size_t i = 0; i < count; ++i) name_ticks(drawing, parallel.axes[i], across[i]);
+  for (size_t i = 0; i < count; ++i) name_ticks(drawing, ticks[i], across[i]);
   drawing.raw("</g>\n");
-  for (size_t i = 0; i < count; ++i) draw_axis(drawing, parallel.axes[i], across[i], i + 1 == count);
-  drawing.words(kAxisSide, 24, Anchor::start, "orange: the best tenth of the trials; blue: the others",
+  for (size_t i = 0; i < count; ++i)
+    draw_axis(drawing, parallel.axes[i].name, ticks[i], across[i], i + 1 == count);
+  drawing.words(kAxisSide, 24, Anchor::start,
+                "orange, thick: the best tenth of the trials; blue, thin: the others",
                 drawing.colours().faint, 12);
   return named(drawing.finish(), "parallel coordinates of " + counted(std::ssize(parallel.lines), "trial"));
 }

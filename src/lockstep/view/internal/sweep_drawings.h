@@ -9,7 +9,7 @@
 namespace lockstep::view {
 
 /// A line for each trial across an axis for each parameter. The best tenth is drawn on top, in another
-/// colour.
+/// colour. A line passes below an axis whose parameter does not count for the trial.
 std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const PageColours& colours);
 
 /// The curves of the chosen trials in one plot; curve i has the colour compared_colour(i).
