@@ -144,6 +144,10 @@ class Experiments(browser.Studio, unittest.TestCase):
         self.page.click(".tools button:text-is('Confusion matrices')")
         self.assertEqual(self.answer_question("Make report"), ["lockstep", "report", folder, "--trials=0,4"])
         self.page.wait_for_selector("iframe.report", timeout=60_000)
+        # The button is far below the report, which comes into sight at its matrices, with the focus.
+        self.page.wait_for_function("""() => { const frame = document.querySelector('iframe.report'), { top, bottom } = frame.getBoundingClientRect();
+          return document.activeElement === frame && top >= 0 && bottom <= innerHeight; }""")
+        self.assertTrue(self.page.get_attribute("iframe.report", "src").endswith("#matrices"))
         report = self.page.frame_locator("iframe.report")
         report.locator("details").first.wait_for()
         self.assertEqual(report.locator("details").count(), 2)

@@ -25,7 +25,7 @@ function withNews(about, news) {
 export class SweepPage extends Polled {
   constructor() {
     super();
-    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, page: 0, asked: "", showsReport: false, reports: 0 });
+    Object.assign(this, { picked: new Set(), brushes: new Map(), lit: null, page: 0, asked: "", showsReport: false, reports: 0, reporting: "" });
     this.light = (trial) => { this.lit = trial; };
   }
 
@@ -47,11 +47,33 @@ export class SweepPage extends Polled {
 
   of(command, more) { return { command: `sweep ${command}`, sweep: this.id, ...more }; }
 
-  // Of these trials, or of the best; it is shown when it is there.
-  makeReport(trials) {
+  // Of these trials, or of the best. It is shown, from `place` on, when it is there.
+  makeReport(trials, place = "") {
     return this.question(this.of("report", { trials }), { title: "Make a report?", button: "Make report",
       text: `One page with the table and the confusion matrices of all trials, and with all curves of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.`,
-      after: () => { this.showsReport = true; ++this.reports; } });
+      after: () => { Object.assign(this, { showsReport: true, goesToReport: true, place }); ++this.reports; } });
+  }
+
+  async start(body, ...more) {
+    await super.start(body, ...more);
+    this.reporting = body.command === "sweep report" ? "The report is being made…" : "";
+  }
+
+  ended(status) {
+    super.ended(status);
+    if (this.reporting) this.reporting = status === 0 ? "" : "The report could not be made: its error is at the top of this page.";
+  }
+
+  report() {
+    if (!this.showsReport || !this.about.has_report) return m("div");
+    // The button may be far below.
+    const show = ({ dom }) => {
+      if (!this.goesToReport) return;
+      this.goesToReport = false;
+      dom.scrollIntoView();
+      dom.focus({ preventScroll: true });
+    };
+    return m("div", [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}${this.place || ""}`, title: "Report", sandbox: "", oncreate: show })]);
   }
 
   buttons() {
@@ -63,7 +85,7 @@ export class SweepPage extends Polled {
         : m("button", { type: "button", onclick: this.question(this.of("resume"), { title: "Continue this sweep?", button: "Continue",
           text: "Trials that are not over are trained, in the background of the machine on which studio runs." }) }, "Continue"),
       m("button", { type: "button", onclick: this.makeReport(trials) }, "Make report"),
-      hasReport ? m("button", { type: "button", "aria-expanded": String(this.showsReport), onclick: () => { this.showsReport = !this.showsReport; } }, this.showsReport ? "Hide report" : "Report") : null,
+      hasReport ? m("button", { type: "button", "aria-expanded": String(this.showsReport), onclick: () => { Object.assign(this, { showsReport: !this.showsReport, place: "" }); } }, this.showsReport ? "Hide report" : "Report") : null,
       m("a.button", { href: `/api/sweep-table?id=${this.id}&as=csv`, download: "sweep.csv" }, "CSV"),
       m("a.button", { href: `/api/sweep-table?id=${this.id}&as=json`, download: "sweep.json" }, "JSON"),
     ];
@@ -87,7 +109,7 @@ export class SweepPage extends Polled {
     if (known.length === 0) return null;
     const chart = (title, name, options) => m(Chart, { key: name, title, axis: "step", ...options, series: known.map((row, number) => ({ id: row.run, name, label: `trial ${row.trial}`, number })) });
     return [m(".head.tight", m("h2", this.picked.size > 0 ? "Picked trials" : "Trials at the top of the table"),
-      m(".tools", m("button", { type: "button", onclick: this.makeReport(known.map((row) => row.trial).sort((a, b) => a - b)) }, "Confusion matrices"), known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
+      m(".tools", m("span.soft", { role: "status" }, this.reporting), m("button", { type: "button", onclick: this.makeReport(known.map((row) => row.trial).sort((a, b) => a - b), "#matrices") }, "Confusion matrices"), known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
     m(".grid", [chart("Held-out accuracy", "validation.accuracy", { percent: true }), chart("Training loss", "step.loss")])];
   }
 
@@ -236,7 +258,7 @@ export class SweepPage extends Polled {
       ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric)),
       about.not_reproducible ? m("p.soft", about.not_reproducible[0].toUpperCase() + about.not_reproducible.slice(1)) : null), m(".tools", this.buttons())),
     this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
-    m("div", this.showsReport && about.has_report ? [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" })] : []),
+    this.report(),
     this.charts((trial) => numbers.has(trial)), this.table(shown), m(".spaced"), this.curves(shown),
     m("section.card", m("h2", "Command of each trial"), m(Command, { words: about.command[0] === "train" ? ["lockstep", ...about.command] : about.command })));
   }
