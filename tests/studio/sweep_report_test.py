@@ -69,9 +69,15 @@ class SweepReport(runs.TestFolders, unittest.TestCase):
         self.assertGreaterEqual(page.get_by_text("has no weights").count(), 4)
         page.set_viewport_size({"width": 390, "height": 844})
         drawing = page.locator("div[aria-label='parallel coordinates'] > svg")
-        self.assertGreaterEqual(drawing.bounding_box()["width"], 720, "a drawing scrolls and does not shrink")
+        self.assertGreaterEqual(drawing.bounding_box()["width"], 600, "a drawing scrolls and does not shrink")
+        hint = "box => getComputedStyle(box, '::before').content"
+        self.assertIn("scroll", page.locator("div[aria-label='parallel coordinates']").evaluate(hint))
         widest = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         self.assertLessEqual(widest, 0, "the page is not wider than its window")
+        page.set_viewport_size({"width": 700, "height": 900})
+        for box in page.locator(".wide:visible").all():
+            self.assertLessEqual(box.evaluate("box => box.scrollWidth - box.clientWidth"), 0, "all of a drawing is in sight")
+        self.assertEqual(page.locator("div[aria-label='parallel coordinates']").evaluate(hint), "none")
 
 
 if __name__ == "__main__":

@@ -85,11 +85,12 @@ class ConditionalParameter(browser.Studio, unittest.TestCase):
         self.assertEqual(points, [2, 2], "each line has all three axes")
         self.assertEqual(self.page.locator(".parallel text:text-is('none')").count(), 1)
         self.assertEqual(self.page.locator("circle.none").count(), 1)
-        # All axes are in the box, and fill it.
+        # All axes are in the box, and fill it; all pages are in reach.
         for width in (1280, 700):
             self.page.set_viewport_size({"width": width, "height": 900})
             self.page.wait_for_function("""() => { const box = document.querySelector('.parallel'), svg = box.querySelector('svg');
               return svg.clientWidth <= box.clientWidth && svg.clientWidth > box.clientWidth - 10; }""")
+            self.assertLessEqual(self.page.evaluate("(() => { const nav = document.querySelector('nav'); return nav.scrollWidth - nav.clientWidth; })()"), 0, width)
         self.assertEqual(self.browser.axe_findings(), [])
 
 

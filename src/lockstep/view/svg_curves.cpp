@@ -77,7 +77,7 @@ void draw_legend(Drawing& drawing, const History& history) {
   double x = kPlotRight;
   const double y = 36;
   const auto entry = [&](std::string_view name, const auto& sample) {
-    x -= static_cast<double>(name.size()) * 6.4;
+    x -= static_cast<double>(name.size()) * 7.2;
     drawing.words(x, y, Anchor::start, name, drawing.colours().ink);
     x -= 30;
     sample();

@@ -85,7 +85,15 @@ small{color:var(--faint)}
 .warnings ul{margin:6px 0 0;padding-left:20px;overflow-wrap:anywhere}
 svg{display:block;width:100%;height:auto}
 .scroll{overflow-x:auto;overflow-wrap:break-word}
-.wide>svg{min-width:720px}
+.scroll{background:linear-gradient(90deg,var(--card) 50%,transparent) 0 0/32px 100% local,linear-gradient(270deg,
+  var(--card) 50%,transparent) 100% 0/32px 100% local,linear-gradient(90deg,var(--line),transparent) 0 0/14px 100%,
+  linear-gradient(270deg,var(--line),transparent) 100% 0/14px 100%;background-repeat:no-repeat}
+.wide>svg{min-width:600px}
+.wide>svg>rect:first-child{fill:none}
+@media(max-width:760px){main{padding:24px 12px 48px}section{padding:16px 14px}.wide text{font-size:14px}
+  .wide text[font-size="18"]{font-size:18px}}
+@media(max-width:654px){.wide:before{content:"wider than the window: scroll to the side \2192";position:sticky;left:0;
+  display:block;width:fit-content;color:var(--faint);font-size:13px}}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}
 th{font-weight:600;text-align:left}
 td,th{padding:4px 10px;border-bottom:1px solid var(--line);vertical-align:top}
@@ -140,11 +148,11 @@ figcaption{padding:8px 10px 10px;font-size:13px}
 .plan th{white-space:nowrap}
 .plan td{overflow-wrap:anywhere}
 .plan td+td{color:var(--faint)}
-@media(max-width:600px){main{padding:20px 12px 48px}section{padding:16px 14px}.plan,.plan *{display:block}
+@media(max-width:600px){.plan,.plan *{display:block}
   .plan tr{border-bottom:1px solid var(--line);padding:6px 0}.plan th,.plan td{border:0;padding:0;white-space:normal}}
 code{font:13px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;overflow-wrap:anywhere}
 @media print{body{background:none}main{padding:0}section{padding:10px}section,.figures div{break-inside:avoid}
-  .scroll{overflow:visible}.wide>svg{min-width:0}
+  .scroll{overflow:visible;background:none}.wide:before{content:none}.wide>svg{min-width:0}
   .matrix td,.bar i,.score i{print-color-adjust:exact}.matrix:not(.small) td,.matrix:not(.small) th{min-width:0;
   height:22px;padding:0 2px;font-size:10px}.matrix tbody th{max-width:110px}}
 )";

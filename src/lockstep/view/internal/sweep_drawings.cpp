@@ -55,9 +55,11 @@ Ticks ticks_of(const sweep::ParallelCoordinates& parallel, size_t at) {
   return ticks;
 }
 
-void name_ticks(Drawing& drawing, const Ticks& ticks, double x) {
+// Beside the result, which is the last axis, there are no lines on the right.
+void name_ticks(Drawing& drawing, const Ticks& ticks, double x, bool is_result) {
   for (const auto& [place, name] : ticks)
-    drawing.words(x - 8, down(place) + 4, Anchor::end, name, drawing.colours().ink, 11);
+    drawing.words(x + (is_result ? 8 : -8), down(place) + 4, is_result ? Anchor::start : Anchor::end, name,
+                  drawing.colours().ink, 11);
 }
 
 void draw_axis(Drawing& drawing, const std::string& name, const Ticks& ticks, double x, bool is_result) {
@@ -105,7 +107,7 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
   for (size_t i = 0; i < count; ++i) ticks.push_back(ticks_of(parallel, i));
   // Names of choices lie on the lines.
   drawing.raw("<g style=\"paint-order:stroke;stroke-width:4px;stroke:" + colours.paper + "\">\n");
-  for (size_t i = 0; i < count; ++i) name_ticks(drawing, ticks[i], across[i]);
+  for (size_t i = 0; i < count; ++i) name_ticks(drawing, ticks[i], across[i], i + 1 == count);
   drawing.raw("</g>\n");
   for (size_t i = 0; i < count; ++i)
     draw_axis(drawing, parallel.axes[i].name, ticks[i], across[i], i + 1 == count);
