@@ -64,8 +64,15 @@ class SweepReport(runs.TestFolders, unittest.TestCase):
         self.assertEqual(page.locator(".importance tbody tr").count(), 3)
         # Each trial has its matrix, of six chosen ones and of the others. Of the chosen ones, those that have kept their
         # weights are judged, and the others say why not.
-        self.assertEqual(page.locator("details").count(), 12)
-        self.assertEqual(page.locator("details .matrix").count(), 12)
+        self.assertEqual(page.locator("#matrices .matrix").count(), 12)
+        self.assertEqual(page.locator("#matrices details:has(summary:text-is('Open all: 6 more trials')) .matrix").count(), 6)
+        self.assertEqual(page.locator("details").count(), 7)
+        titles = page.locator("#matrices .sub").all_inner_texts()
+        self.assertTrue(all("learning-rate 0.0" in title and "network " in title for title in titles), titles)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        tops = {page.locator("#matrices .matrices h3").nth(at).bounding_box()["y"] for at in range(3)}
+        self.assertEqual(len(tops), 1, "side by side")
+        self.assertEqual(page.locator("svg[aria-label='results of 12 trials'] circle").count(), 12)
         self.assertGreaterEqual(page.get_by_text("has no weights").count(), 4)
         page.set_viewport_size({"width": 390, "height": 844})
         drawing = page.locator("div[aria-label='parallel coordinates'] > svg")

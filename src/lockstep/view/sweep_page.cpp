@@ -9,9 +9,11 @@
 #include "lockstep/view/internal/confusion_matrix.h"
 #include "lockstep/view/internal/curves_drawing.h"
 #include "lockstep/view/internal/markup.h"
+#include "lockstep/view/internal/matrix_grid.h"
 #include "lockstep/view/internal/page_head.h"
 #include "lockstep/view/internal/report_parts.h"
 #include "lockstep/view/internal/sweep_drawings.h"
+#include "lockstep/view/internal/trial_words.h"
 
 namespace lockstep::view {
 namespace {
@@ -33,13 +35,6 @@ details{border-top:1px solid var(--line);padding:10px 0}
 summary{cursor:pointer;font-weight:600}
 details section{border:0;padding:12px 0;margin:0}
 )";
-
-std::string shown(const std::string& value) {
-  const auto number = parse_number<double>(value);
-  return number && value.size() > 8 ? as_rate(*number) : value;
-}
-
-std::string result_of(const Row& row) { return row.value ? sweep::result_text(*row.value) : "–"; }
 
 std::string figure(const std::string& name, const std::string& value, const std::string& more = "") {
   return "<div><span>" + escaped(name) + "</span><b>" + escaped(value) + "</b>" +
@@ -147,7 +142,7 @@ class TableRows {
     for (const sweep::Parameter& parameter : page_.table.spec.space.parameters()) {
       const std::string value = text_of(row, parameter.name);
       text += std::string("<td") + (parameter.is_number() ? " class=\"number\"" : "") + ">" +
-              (value.empty() ? "–" : escaped(shown(value))) + "</td>";
+              (value.empty() ? "–" : escaped(value_text(value))) + "</td>";
     }
     const std::string note =
         row.error.empty() ? row.note : row.error + (row.note.empty() ? "" : "; " + row.note);
@@ -170,13 +165,6 @@ std::string table_section(const SweepPage& page) {
   std::string text = "<table class=\"trials\">" + table_heading(page) + "<tbody>\n";
   for (const Row* row : rows) text += table.row(*row);
   return section("Trials", scroll_box("trials", text + "</tbody></table>"), "The best first.");
-}
-
-const Row* row_of(const SweepPage& page, int64_t trial) {
-  for (const Row& row : page.table.rows) {
-    if (row.trial == trial) return &row;
-  }
-  return nullptr;
 }
 
 std::string compared_table(const SweepPage& page, const std::vector<const Row*>& rows) {
@@ -203,7 +191,7 @@ std::string compared_table(const SweepPage& page, const std::vector<const Row*>&
   line("steps", [](const Row& row) { return with_commas(row.step); });
   line("time", [](const Row& row) { return row.seconds > 0 ? as_duration(row.seconds) : ""; });
   for (const sweep::Parameter& parameter : page.table.spec.space.parameters())
-    line(parameter.name, [&](const Row& row) { return shown(text_of(row, parameter.name)); });
+    line(parameter.name, [&](const Row& row) { return value_text(text_of(row, parameter.name)); });
   line("weights", [](const Row& row) { return row.weights_hash; });
   line("note", [](const Row& row) { return row.note; });
   return scroll_box("compared trials", text + "</tbody></table>");
@@ -213,7 +201,7 @@ std::string compared_section(const SweepPage& page) {
   std::vector<const Row*> rows;
   std::vector<TrialCurve> curves;
   for (const ChosenTrial& one : page.chosen) {
-    const Row* row = row_of(page, one.trial);
+    const Row* row = find_row(page.table, one.trial);
     if (row == nullptr) continue;
     rows.push_back(row);
     const auto curve = std::find_if(page.curves.begin(), page.curves.end(),
@@ -230,29 +218,29 @@ std::string compared_section(const SweepPage& page) {
 
 std::string of_trial(int64_t trial) { return " of trial " + std::to_string(trial); }
 
+// Its matrix is among those of all trials.
 std::string answers_of(const ChosenTrial& chosen) {
   const Report& report = chosen.report;
-  if (report.judged) return confusion_section(report.judgement, of_trial(chosen.trial));
+  if (report.judged && report.judgement.classes.size() > kMostInMatrix)
+    return confusion_section(report.judgement, of_trial(chosen.trial));
+  if (report.judged) return confusion_pairs(report.judgement);
   const std::string note = report.not_judged.empty()
                                ? ""
                                : "<p class=\"note\">" +
                                      std::string(report.kept ? "Not judged" : "No confusion matrix") + ": " +
                                      escaped(report.not_judged) + "</p>\n";
-  return note + (report.kept ? confusion_section(judgement_of(*report.kept), of_trial(chosen.trial)) : "");
-}
-
-std::string summary_of(const SweepPage& page, const Row& row) {
-  return "<summary>Trial " + std::to_string(row.trial) + ": " + escaped(page.table.spec.metric()) + " " +
-         result_of(row) + "</summary>\n";
+  return note + (report.kept ? confusion_pairs(judgement_of(*report.kept)) : "");
 }
 
 std::string trial_details(const SweepPage& page, const ChosenTrial& chosen, bool is_open) {
-  const Row* row = row_of(page, chosen.trial);
+  const Row* row = find_row(page.table, chosen.trial);
   if (row == nullptr) return "";
   History history;
   for (const record::Event& event : chosen.report.events) history.add(event);
-  std::string text = std::string("<details") + (is_open ? " open" : "") + ">" + summary_of(page, *row) +
-                     "<p class=\"sub\"><code>" + escaped(chosen.command) + "</code></p>\n";
+  std::string text = std::string("<details") + (is_open ? " open" : "") + "><summary>" +
+                     escaped(trial_title(page.table, *row)) + "</summary>\n" + "<p class=\"sub\">" +
+                     name_text(parameters_text(page.table, *row)) + "</p>\n" + "<p class=\"sub\"><code>" +
+                     escaped(chosen.command) + "</code></p>\n";
   if (!row->note.empty()) text += "<p>" + escaped(row->note) + "</p>\n";
   if (!row->error.empty()) text += "<p>" + escaped(row->error) + "</p>\n";
   if (history.has_steps())
@@ -267,30 +255,26 @@ std::string details_section(const SweepPage& page) {
   return text.empty() ? "" : section("Chosen trials", text);
 }
 
-std::string confusions_section(const SweepPage& page) {
-  std::string text;
-  for (const TrialConfusion& one : page.confusions) {
-    if (const Row* row = row_of(page, one.trial))
-      text += "<details>" + summary_of(page, *row) + confusion_table(one.kept, of_trial(one.trial)) +
-              "</details>\n";
-  }
-  std::string note = "Of the best validation of each other trial, the best trial first.";
-  if (page.confusions_left_out > 0)
-    note += " " + with_commas(page.confusions_left_out) +
-            " more would make the page too large: name their trials with --trials.";
-  return text.empty() && page.confusions_left_out == 0 ? "" : section("Confusion matrices", text, note);
+std::string results_section(const SweepPage& page) {
+  const std::string drawing = draw_results(page.table, page_colours());
+  return drawing.empty()
+             ? ""
+             : section(
+                   "Results over trials", drawing_box("results over trials", drawing),
+                   "The line is the best until then. An empty dot is a trial that was not trained in full.");
 }
 
 }  // namespace
 
 std::string sweep_page(const SweepPage& page) {
   std::string text =
-      page_head(page.sweep, std::string(compared_style()) + kStyle) + "<body>\n<main>\n" + head(page);
-  text += compared_section(page);
+      page_head(page.sweep, std::string(compared_style()) + std::string(matrices_style()) + kStyle) +
+      "<body>\n<main>\n" + head(page);
+  text += results_section(page) + compared_section(page);
   if (!page.parallel.lines.empty())
     text += section("Parallel coordinates",
                     drawing_box("parallel coordinates", draw_parallel(page.parallel, page_colours())));
-  text += importance_section(page) + table_section(page) + details_section(page) + confusions_section(page);
+  text += importance_section(page) + table_section(page) + matrices_section(page) + details_section(page);
   return text + "</main>\n</body>\n</html>\n";
 }
 

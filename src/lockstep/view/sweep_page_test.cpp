@@ -36,10 +36,41 @@ TEST(SweepPage, ComparedTrialsAndOthersHaveAMatrix) {
   const std::string text = sweep_page(page);
   EXPECT_EQ(matrices_in(text), 3);
   for (const char* part :
-       {"Not judged: no &lt;weights&gt;", "On 20 labels of the best validation", "Confusion matrices",
+       {"Not judged: no &lt;weights&gt;", "Most frequent confusions", "Confusion matrices",
         "aria-label=\"confusion matrix of trial 0\"", "aria-label=\"confusion matrix of trial 2\""})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("too large")));
+}
+
+TEST(SweepPage, MatricesOfTheChosenAndTheBestAreOpenAndHaveTheParametersInTheirTitles) {
+  SweepPage page = page_of_trials(9);
+  page.table.rows[7].parameters = {{"rate", "0.0312345678"}};
+  const record::KeptConfusion kept{{"cat", "dog"}, {{8, 2}, {1, 9}}};
+  page.chosen.push_back({.trial = 7});
+  page.chosen[0].report.kept = kept;
+  for (const int64_t trial : {0, 1, 2, 3, 4}) page.confusions.push_back({trial, kept});
+  EXPECT_THAT(sweep_page(page), Not(HasSubstr("Open all")));
+  page.confusions.push_back({5, kept});
+  page.confusions.push_back({6, kept});
+  const std::string text = sweep_page(page);
+  EXPECT_EQ(matrices_in(text), 8);
+  EXPECT_EQ(matrices_in(text.substr(text.find("Open all: 2 more trials"))), 2);
+  const size_t grid = text.find("<div id=\"matrices\">");
+  EXPECT_LT(grid, text.find("<h3>Trial 7: best_accuracy 0.5000</h3>\n<p class=\"sub\"><bdi>rate 0.0312</bdi>"));
+  EXPECT_LT(text.find("matrix of trial 7"), text.find("matrix of trial 0"));
+  EXPECT_THAT(text, HasSubstr("Blue cells, on the diagonal, are right"));
+}
+
+TEST(SweepPage, ResultsOverTrialsHaveTheBestUntilThen) {
+  SweepPage page = page_of_trials(3);
+  page.table.rows[1].value = 0.7;
+  page.table.rows[1].state = sweep::TrialState::early;
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, HasSubstr("aria-label=\"results of 3 trials\""));
+  EXPECT_THAT(text, HasSubstr("<title>trial 1: 0.7000</title>"));
+  page.table.rows[0].value = -1.7e308;
+  page.table.rows[1].value = 1.7e308;
+  EXPECT_THAT(sweep_page(page), Not(HasSubstr("results of 3 trials"))) << "their distance is no number";
 }
 
 TEST(SweepPage, SaysWhatIsLeftOut) {

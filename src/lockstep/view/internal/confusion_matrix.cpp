@@ -50,7 +50,8 @@ std::string cell_text(const std::vector<std::string>& classes, const MatrixCell&
 
 // The classes on top.
 std::string matrix_head(const std::vector<std::string>& classes) {
-  std::string text = "<thead><tr><td class=\"corner\"><span>true</span><span>answer&nbsp;→</span></td>";
+  std::string text =
+      "<thead><tr><td class=\"corner\"><span>true&nbsp;↓</span><span>answer&nbsp;→</span></td>";
   for (const std::string& name : classes)
     text += "<th scope=\"col\" title=\"" + escaped(name) + "\"><div>" + name_text(name) + "</div></th>";
   return text + "</tr></thead>\n";
@@ -73,21 +74,6 @@ std::string matrix(const std::vector<std::string>& classes, const ConfusionMatri
   return text + "</tbody></table>";
 }
 
-std::string pairs(const Judgement& judgement) {
-  const std::vector<Confusion> all = confusions(judgement.confusion);
-  if (all.empty()) return "";
-  std::string text =
-      "<div class=\"pairs\"><h3>Most frequent confusions</h3>\n<table><thead><tr><th scope=\"col\">true</th>"
-      "<th scope=\"col\">answer</th><th scope=\"col\" class=\"number\">" +
-      escaped(judgement.noun) + "</th></tr></thead><tbody>\n";
-  for (size_t i = 0; i < std::min(all.size(), kMostPairs); ++i) {
-    text += "<tr><td>" + name_text(judgement.classes[all[i].truth]) + "</td><td>" +
-            name_text(judgement.classes[all[i].answer]) + "</td><td class=\"number\">" +
-            with_commas(all[i].count) + "</td></tr>\n";
-  }
-  return text + "</tbody></table></div>\n";
-}
-
 std::string named_box(std::string_view of, const std::string& table) {
   return scroll_box("confusion matrix" + std::string(of), table);
 }
@@ -103,12 +89,40 @@ std::string confusion_section(const Judgement& judgement, std::string_view of) {
                                       " classes are too many for a table of all pairs.";
   const std::string table =
       fits ? named_box(of, matrix(judgement.classes, judgement.confusion, CellWords::always)) : "";
-  return section("Confusion matrix", "<div class=\"confusion\">\n" + table + pairs(judgement) + "</div>\n",
-                 note);
+  return section("Confusion matrix",
+                 "<div class=\"confusion\">\n" + table + confusion_pairs(judgement) + "</div>\n", note);
 }
 
-std::string confusion_table(const record::KeptConfusion& kept, std::string_view of) {
-  return named_box(of, matrix(kept.classes, kept.counts, CellWords::without_number));
+std::string confusion_table(const std::vector<std::string>& classes, const ConfusionMatrix& counts,
+                            std::string_view of) {
+  return named_box(of, matrix(classes, counts, CellWords::without_number));
+}
+
+int least_width(const std::vector<std::string>& classes, const ConfusionMatrix& counts) {
+  size_t letters = 0;
+  int64_t most = 0;
+  for (const std::string& name : classes) letters = std::max(letters, name.size());
+  for (const std::vector<int64_t>& row : counts) most = std::max(most, *std::ranges::max_element(row));
+  const bool numbered = classes.size() <= kMostNumbered;
+  const auto digits = static_cast<int>(with_commas(most).size());
+  const int cell = numbered ? std::max(25, 7 * digits + 4) : 10;
+  return cell * static_cast<int>(classes.size()) +
+         std::max(60, 7 * static_cast<int>(std::min<size_t>(letters, 15)) + 16);
+}
+
+std::string confusion_pairs(const Judgement& judgement) {
+  const std::vector<Confusion> all = confusions(judgement.confusion);
+  if (all.empty()) return "";
+  std::string text =
+      "<div class=\"pairs\"><h3>Most frequent confusions</h3>\n<table><thead><tr><th scope=\"col\">true</th>"
+      "<th scope=\"col\">answer</th><th scope=\"col\" class=\"number\">" +
+      escaped(judgement.noun) + "</th></tr></thead><tbody>\n";
+  for (size_t i = 0; i < std::min(all.size(), kMostPairs); ++i) {
+    text += "<tr><td>" + name_text(judgement.classes[all[i].truth]) + "</td><td>" +
+            name_text(judgement.classes[all[i].answer]) + "</td><td class=\"number\">" +
+            with_commas(all[i].count) + "</td></tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
 }
 
 Judgement judgement_of(const record::KeptConfusion& kept) {

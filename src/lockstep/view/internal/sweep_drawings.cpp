@@ -18,6 +18,8 @@ constexpr double kAxisHeight = 300;
 constexpr double kAxisSide = 90;
 constexpr double kBelowAxis = kAxisTop + kAxisHeight + 26;  // where lines pass without a value
 constexpr double kParallelHeight = kBelowAxis + 16;
+constexpr double kResultsTop = 16;
+constexpr double kResultsHeight = 250;
 constexpr double kComparedTop = 24;
 constexpr double kComparedHeight = 280;
 constexpr double kSmallWidth = 96;
@@ -81,6 +83,21 @@ void draw_line(Drawing& drawing, const sweep::ParallelLine& line, const std::vec
   drawing.raw("</g>\n");
 }
 
+// As steps, of the trials that were trained in full; to the last trial.
+std::vector<std::pair<double, double>> best_until_then(const std::vector<const sweep::Row*>& rows,
+                                                       bool maximize, const Panel& panel) {
+  std::vector<std::pair<double, double>> places;
+  double best = maximize ? -HUGE_VAL : HUGE_VAL;
+  for (const sweep::Row* row : rows) {
+    const double x = panel.across(static_cast<double>(row->trial));
+    if (!places.empty()) places.emplace_back(x, places.back().second);
+    if (row->state != sweep::TrialState::ended) continue;
+    best = maximize ? std::max(best, *row->value) : std::min(best, *row->value);
+    places.emplace_back(x, panel.down(best));
+  }
+  return places;
+}
+
 // With a name for those who hear the page.
 std::string named(std::string svg, const std::string& name) {
   const std::string begin = "<svg ";
@@ -115,6 +132,36 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
                 "orange, thick: the best tenth of the trials; blue, thin: the others",
                 drawing.colours().faint, 12);
   return named(drawing.finish(), "parallel coordinates of " + counted(std::ssize(parallel.lines), "trial"));
+}
+
+std::string draw_results(const sweep::Table& table, const PageColours& colours) {
+  std::vector<const sweep::Row*> rows;
+  for (const sweep::Row& row : table.rows) {
+    if (row.value && std::isfinite(*row.value)) rows.push_back(&row);
+  }
+  if (rows.empty()) return "";
+  const auto [low, high] = std::ranges::minmax(rows, {}, [](const sweep::Row* row) { return *row->value; });
+  if (!std::isfinite(*high->value - *low->value)) return "";
+  Axis trials =
+      make_axis(static_cast<double>(rows.front()->trial), static_cast<double>(rows.back()->trial), 9, false);
+  std::erase_if(trials.ticks, [](double tick) { return tick != std::round(tick); });
+  const Panel panel{"results-area", kResultsTop, kResultsHeight, trials,
+                    make_axis(*low->value, *high->value, 6, true)};
+  Drawing drawing(kResultsTop + kResultsHeight + 46, colours);
+  draw_axes(drawing, panel, table.spec.metric(), true);
+  drawing.path(best_until_then(rows, table.spec.maximizes(), panel), colours.train, 1.6,
+               "stroke-opacity=\"0.6\"");
+  for (const sweep::Row* row : rows) {
+    const bool is_full = row->state == sweep::TrialState::ended;
+    drawing.raw("<g><title>trial " + std::to_string(row->trial) + ": " + sweep::result_text(*row->value) +
+                "</title>");
+    drawing.dot(panel.across(static_cast<double>(row->trial)), panel.down(*row->value), 4,
+                is_full ? colours.train : colours.paper, is_full ? colours.paper : colours.train);
+    drawing.raw("</g>\n");
+  }
+  drawing.words((kPlotLeft + kPlotRight) / 2, kResultsTop + kResultsHeight + 38, Anchor::middle, "trial",
+                colours.ink, 13, true);
+  return named(drawing.finish(), "results of " + counted(std::ssize(rows), "trial"));
 }
 
 std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,

@@ -12,6 +12,10 @@ namespace lockstep::view {
 /// colour. A line passes below an axis whose parameter does not count for the trial.
 std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const PageColours& colours);
 
+/// A dot for each trial that has a result, and a line for the best until then of those that were trained in
+/// full. Empty without results.
+std::string draw_results(const sweep::Table& table, const PageColours& colours);
+
 /// The curves of the chosen trials in one plot; curve i has the colour compared_colour(i).
 std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,
                           const PageColours& colours);
