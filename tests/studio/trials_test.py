@@ -140,6 +140,23 @@ class ManyTrials(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector(".pages", state="detached")
         self.assertEqual(self.shown(), list(range(7)))
 
+    def test_a_filter_is_that_of_the_command_and_names_its_mistakes(self):
+        box = self.page.locator("input[aria-label='Filter trials']")
+        for text, trials in (("size>=247 mode!=b", [249, 248]), ("size<=1", [1, 0]), ("result=0.1230", [123]), ("'mode=b' size<5", [4, 1]), ("ended size<1", [0])):
+            box.fill(text)
+            self.page.wait_for_function("count => document.querySelectorAll('table.trials tbody tr').length === count", arg=len(trials))
+            self.assertEqual(self.shown(), trials, text)
+        for text, mistake in (("foo=3", 'There is no column "foo": the columns are trial, state'), ("mode=x", 'never "x": it is a, b, c'),
+                              ("size>many", "compares with no number"), ("note='a b", "has no end")):
+            box.fill(text)
+            self.page.wait_for_selector(f"#filter-mistake:has-text('{mistake}')")
+            self.wait_for_page(f"1 to 100 of {COUNT}")
+            self.assertEqual(box.get_attribute("aria-invalid"), "true")
+        self.assertEqual(self.browser.axe_findings(), [])
+        box.fill("size<3")
+        self.page.wait_for_selector("#filter-mistake:empty", state="attached")
+        self.assertEqual(self.shown(), [2, 1, 0])
+
     def test_the_keyboard_chooses_parts_of_axes(self):
         upper = self.limit("Upper limit of mode")
         self.assertEqual(upper.get_attribute("aria-valuetext"), "c")

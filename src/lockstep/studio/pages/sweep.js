@@ -2,12 +2,13 @@
 import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
+import { columns, filterOf, valueOf } from "./filter.js";
 import { count, counted, duration, figure, percent, resultText } from "./format.js";
 import { History } from "./history.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
 import { Polled } from "./polled.js";
-import { columns, hiddenOf, keepHidden, shownTrials, stateOf, statesText, valueOf } from "./trials.js";
+import { hiddenOf, keepHidden, shownTrials, stateOf, statesText } from "./trials.js";
 
 const m = window.m;
 const rowsOfPage = 100;
@@ -217,11 +218,12 @@ export class SweepPage extends Polled {
     this.followQuestion();
     const first = this.firstOf(shown);
     const isShown = (name) => !choice.columns.has(name);
+    const { mistake } = filterOf(about, choice.text);
     const names = columns(about).slice(0, 5).filter(isShown).map((name) => [name, this.title(name), name !== "state"]);
     return [m(".head.tight", m("div", m("h2", "Trials"), m("p", shown.length === about.rows.length ? "" : `${count(shown.length)} of ${count(about.rows.length)}`)),
       m(".tools", this.chips(), m("button", { type: "button", "aria-expanded": String(choice.showsColumns), onclick: () => { choice.showsColumns = !choice.showsColumns; } }, "Columns", choice.columns.size > 0 ? m("small", `${choice.columns.size} hidden`) : null), choice.hidden.size > 0 ? m("label.field", m("input", { type: "checkbox", checked: choice.showsHidden, onchange: (event) => { choice.showsHidden = event.target.checked; } }), `${choice.hidden.size} hidden`) : null,
-        m("input", { type: "search", placeholder: "Filter: result>0.9", "aria-label": "Filter trials", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
-    this.columnChips(), this.pager(shown, false), m(".table-box.trials-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
+        m("input", { type: "search", placeholder: "Filter: result>0.9", "aria-label": "Filter trials", "aria-invalid": String(mistake !== ""), "aria-describedby": "filter-mistake", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
+    m("p.mistake", { id: "filter-mistake", role: "status" }, mistake), this.columnChips(), this.pager(shown, false), m(".table-box.trials-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
         about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
       m("tbody", shown.slice(first, first + rowsOfPage).map((row) => this.row(row)))), shown.length === 0 ? m("p.empty", about.rows.length === 0 ? "No trial has begun" : "No trial fits the states and the filter above") : null),

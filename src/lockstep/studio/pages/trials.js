@@ -1,37 +1,13 @@
 // Which trials of a sweep are shown, and in which order.
+import { filterOf, isFinite_, valueOf } from "./filter.js";
 import { count } from "./format.js";
 import { stateWords } from "./parts.js";
 
-export const columns = (about) => ["trial", "state", "result", "steps", "time", ...about.parameters.map((one) => one.name)];
-
-// What a column has for a trial.
-export function valueOf(row, column) {
-  if (column === "time") return row.seconds;
-  return ["trial", "state", "result", "steps"].includes(column) ? row[column] : row.parameters[column];
-}
-
-const isFinite_ = (value) => value !== "" && value !== null && Number.isFinite(Number(value));
-
-// A word of the filter: COLUMN=TEXT, COLUMN<NUMBER, COLUMN>NUMBER, or a text that is somewhere in the row, as
-// lockstep sweep show --filter has it.
-function test(word, names) {
-  const found = /^([^=<>]+)([=<>])(.*)$/.exec(word);
-  if (!found || !names.includes(found[1])) return (row) => JSON.stringify(row).toLowerCase().includes(word.toLowerCase());
-  const [, name, sign, text] = found;
-  return (row) => {
-    const value = valueOf(row, name);
-    if (value === undefined || value === null) return false;
-    if (sign === "=") return isFinite_(value) && isFinite_(text) ? Number(value) === Number(text) : String(value).toLowerCase().includes(text.toLowerCase());
-    return isFinite_(value) && isFinite_(text) && (sign === "<" ? Number(value) < Number(text) : Number(value) > Number(text));
-  };
-}
-
 //   choice  {text, states, hidden, showsHidden, sort, down}
 export function shownTrials(about, choice) {
-  const names = columns(about);
-  const tests = choice.text.split(/\s+/).filter(Boolean).map((word) => test(word, names));
+  const { fits } = filterOf(about, choice.text);
   const rows = about.rows.filter((row) => (choice.showsHidden || !choice.hidden.has(row.trial)) &&
-    (choice.states.size === 0 || choice.states.has(row.state)) && tests.every((fits) => fits(row)));
+    (choice.states.size === 0 || choice.states.has(row.state)) && fits(row));
   const sign = choice.down ? -1 : 1;
   const places = new Map(about.rows.map((row, number) => [row.trial, about.places[number]]));
   // The best trial is the first or the last of those whose result counts. Those without such a one stay behind.
