@@ -142,6 +142,8 @@ class Experiments(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector("td.note:has-text('<script>alert(1)</script>')")
         self.assertEqual(self.page.locator("main img, main script").count(), 0)
         self.page.click(".tools button:text-is('Confusion matrices')")
+        self.page.wait_for_selector("dialog p:has-text('curves of trials 0 and 4')")
+        self.assertEqual(self.page.locator("figure.chart .axis-name").first.inner_text(), "Step")
         self.assertEqual(self.answer_question("Make report"), ["lockstep", "report", folder, "--trials=0,4"])
         self.page.wait_for_selector("iframe.report", timeout=60_000)
         # The button is far below the report, which comes into sight at its matrices, with the focus.

@@ -52,6 +52,7 @@ class ATrialsPlace(browser.Studio, unittest.TestCase):
         self.page.wait_for_selector("table.trials th[aria-sort=ascending]")
         self.assertEqual([trial for trial, _ in shown()[:3]], [1, 0, 3])
         self.assertEqual({trial for trial, _ in shown()[3:]}, {2, 4})
+        self.assertEqual(self.page.locator(".tile").first.inner_text().split("\n"), ["result", "0.7000", "trial 3, the best"])
         # One that was stopped is drawn, and is not the best.
         self.assertEqual(self.page.locator("svg.history circle.dot").count(), 3)
         self.assertEqual(self.page.locator("svg.history circle.early").count(), 1)

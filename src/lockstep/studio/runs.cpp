@@ -42,7 +42,10 @@ std::string name_of(const std::vector<std::filesystem::path>& roots, const std::
     if (!folder.lexically_relative(candidate).native().starts_with("..")) root = candidate;
   }
   const auto name = folder.lexically_normal().lexically_relative(root.lexically_normal());
-  return name.empty() || name == "." ? folder.filename().string() : name.string();
+  if (name.empty() || name == ".") return folder.filename().string();
+  // The root is a sweep: of several, trials have the same numbers.
+  const auto of_root = (root / "").lexically_normal().parent_path().filename();
+  return *name.begin() == "trials" ? (of_root / name).string() : name.string();
 }
 
 Runs::Runs(std::vector<std::filesystem::path> roots, LogIndexes indexes, EventStream& events)

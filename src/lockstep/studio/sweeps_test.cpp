@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/studio/runs.h"
 #include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::studio {
@@ -47,6 +48,15 @@ TEST_F(ListedSweeps, APageGetsTheOrderOfResultsAndWhatMayChangeThem) {
   EXPECT_EQ(about["not_reproducible"], "another sweep may give another table, because of --metric seconds");
   EXPECT_EQ(about["places"].dump(), "[[0,2],[0,0],[0,1],[2,3]]");
   EXPECT_FALSE(about["rows"][0].contains("place")) << "a parameter may have this name";
+}
+
+TEST(NamesOfRuns, TrialsOfARootHaveTheNameOfTheirSweep) {
+  const std::vector<fs::path> roots{"/data/runs", "/data/search/"};
+  EXPECT_EQ(name_of(roots, "/data/search/trials/0010"), "search/trials/0010");
+  EXPECT_EQ(name_of(roots, "/data/search"), "search");
+  EXPECT_EQ(name_of(roots, "/data/runs/a/trials/0001"), "a/trials/0001");
+  EXPECT_EQ(name_of(roots, "/data/runs/trials"), "runs/trials");
+  EXPECT_EQ(name_of(roots, "/data/runs/one"), "one");
 }
 
 // A damaged log may be long, and the list is asked for each second.

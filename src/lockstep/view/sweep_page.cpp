@@ -30,7 +30,8 @@ svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:rou
 .importance{width:100%;max-width:640px}
 .importance td.bar{width:60%}
 .key{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}
-.compared td.differs{font-weight:600}
+.compared th[scope=row]{font-weight:400}
+.compared tr.differs>*{font-weight:600}
 details{border-top:1px solid var(--line);padding:10px 0}
 summary{cursor:pointer;font-weight:600}
 details section{border:0;padding:12px 0;margin:0}
@@ -63,7 +64,7 @@ std::string head(const SweepPage& page) {
     figures +=
         figure(table.spec.metric(), result_of(*best), "trial " + std::to_string(best->trial) + ", the best");
   figures += figure("trials", with_commas(static_cast<int64_t>(table.rows.size())), states_text(table));
-  figures += figure("time of all trials", as_duration(seconds), counted(steps, "step"));
+  figures += figure("time of all trials", as_duration(seconds), steps > 0 ? counted(steps, "step") : "");
   const sweep::SweepOptions& options = table.spec.options;
   figures += figure("search", enum_names(options.search)[static_cast<size_t>(options.search)],
                     "seed " + std::to_string(options.seed) +
@@ -96,24 +97,6 @@ std::string importance_section(const SweepPage& page) {
       "Of trials that were trained in full.");
 }
 
-std::string table_heading(const SweepPage& page) {
-  std::string text;
-  const auto column = [&](const std::string& name, bool number) {
-    text += std::string("<th scope=\"col\"") + (number ? " class=\"number\"" : "") + ">" + escaped(name) +
-            "</th>";
-  };
-  column("trial", true);
-  column("state", false);
-  column(page.table.spec.metric(), true);
-  if (!page.curves.empty()) column(page.curve_name, false);
-  column("steps", true);
-  column("time", true);
-  for (const sweep::Parameter& parameter : page.table.spec.space.parameters())
-    column(parameter.name, parameter.is_number());
-  column("note", false);
-  return "<thead><tr>" + text + "</tr></thead>\n";
-}
-
 class TableRows {
  public:
   explicit TableRows(const SweepPage& page) : page_(page) {
@@ -124,6 +107,28 @@ class TableRows {
         high_ = std::max(high_, value);
       }
     }
+    for (const Row& row : page.table.rows) {
+      has_steps_ = has_steps_ || row.step > 0 || row.total_steps > 0;
+      has_notes_ = has_notes_ || !row.error.empty() || !row.note.empty();
+    }
+  }
+
+  std::string heading() const {
+    std::string text;
+    const auto column = [&](const std::string& name, bool number) {
+      text += std::string("<th scope=\"col\"") + (number ? " class=\"number\"" : "") + ">" + escaped(name) +
+              "</th>";
+    };
+    column("trial", true);
+    column("state", false);
+    column(page_.table.spec.metric(), true);
+    if (!page_.curves.empty()) column(page_.curve_name, false);
+    if (has_steps_) column("steps", true);
+    column("time", true);
+    for (const sweep::Parameter& parameter : page_.table.spec.space.parameters())
+      column(parameter.name, parameter.is_number());
+    if (has_notes_) column("note", false);
+    return "<thead><tr>" + text + "</tr></thead>\n";
   }
 
   std::string row(const Row& row) const {
@@ -136,8 +141,9 @@ class TableRows {
       const auto curve = curves_.find(row.trial);
       text += "<td>" + (curve == curves_.end() ? "" : draw_small(*curve->second, low_, high_)) + "</td>";
     }
-    text += number(row.total_steps > row.step ? with_commas(row.step) + "/" + with_commas(row.total_steps)
-                                              : with_commas(row.step));
+    if (has_steps_)
+      text += number(row.total_steps > row.step ? with_commas(row.step) + "/" + with_commas(row.total_steps)
+                                                : with_commas(row.step));
     text += number(row.seconds > 0 ? escaped(as_duration(row.seconds)) : "–");
     for (const sweep::Parameter& parameter : page_.table.spec.space.parameters()) {
       const std::string value = text_of(row, parameter.name);
@@ -146,13 +152,14 @@ class TableRows {
     }
     const std::string note =
         row.error.empty() ? row.note : row.error + (row.note.empty() ? "" : "; " + row.note);
-    return text + "<td class=\"text\">" + escaped(note) + "</td></tr>\n";
+    return text + (has_notes_ ? "<td class=\"text\">" + escaped(note) + "</td>" : "") + "</tr>\n";
   }
 
  private:
   const SweepPage& page_;
   std::map<int64_t, const TrialCurve*> curves_;
   double low_ = HUGE_VAL, high_ = -HUGE_VAL;
+  bool has_steps_ = false, has_notes_ = false;  ///< of any trial
 };
 
 std::string table_section(const SweepPage& page) {
@@ -162,7 +169,7 @@ std::string table_section(const SweepPage& page) {
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const Row* a, const Row* b) { return rank_of(*a, maximize) < rank_of(*b, maximize); });
   const TableRows table(page);
-  std::string text = "<table class=\"trials\">" + table_heading(page) + "<tbody>\n";
+  std::string text = "<table class=\"trials\">" + table.heading() + "<tbody>\n";
   for (const Row* row : rows) text += table.row(*row);
   return section("Trials", scroll_box("trials", text + "</tbody></table>"), "The best first.");
 }
@@ -180,15 +187,15 @@ std::string compared_table(const SweepPage& page, const std::vector<const Row*>&
     for (const Row* row : rows) cells.push_back(cell(*row));
     const bool differs =
         std::any_of(cells.begin(), cells.end(), [&](const auto& one) { return one != cells[0]; });
-    text += "<tr><th scope=\"row\">" + name_text(name) + "</th>";
-    for (const std::string& one : cells)
-      text += std::string("<td") + (differs ? " class=\"differs\"" : "") + ">" +
-              (one.empty() ? "–" : escaped(one)) + "</td>";
+    if (std::ranges::all_of(cells, [](const std::string& one) { return one.empty(); })) return;
+    text += std::string("<tr") + (differs ? " class=\"differs\"" : "") + "><th scope=\"row\">" +
+            name_text(name) + "</th>";
+    for (const std::string& one : cells) text += "<td>" + (one.empty() ? "–" : escaped(one)) + "</td>";
     text += "</tr>\n";
   };
   line(page.table.spec.metric(), result_of);
   line("state", [](const Row& row) { return state_of(row); });
-  line("steps", [](const Row& row) { return with_commas(row.step); });
+  line("steps", [](const Row& row) { return row.step > 0 ? with_commas(row.step) : ""; });
   line("time", [](const Row& row) { return row.seconds > 0 ? as_duration(row.seconds) : ""; });
   for (const sweep::Parameter& parameter : page.table.spec.space.parameters())
     line(parameter.name, [&](const Row& row) { return value_text(text_of(row, parameter.name)); });
@@ -213,7 +220,7 @@ std::string compared_section(const SweepPage& page) {
       "Comparison",
       compared_table(page, rows) + drawing_box("curves of the compared trials",
                                                draw_compared(curves, page.curve_name, page_colours())),
-      "What differs is bold.");
+      rows.size() > 1 ? "What differs is bold." : "");
 }
 
 std::string of_trial(int64_t trial) { return " of trial " + std::to_string(trial); }

@@ -56,7 +56,8 @@ TEST(SweepPage, MatricesOfTheChosenAndTheBestAreOpenAndHaveTheParametersInTheirT
   EXPECT_EQ(matrices_in(text), 8);
   EXPECT_EQ(matrices_in(text.substr(text.find("Open all: 2 more trials"))), 2);
   const size_t grid = text.find("<div id=\"matrices\">");
-  EXPECT_LT(grid, text.find("<h3>Trial 7: best_accuracy 0.5000</h3>\n<p class=\"sub\"><bdi>rate 0.0312</bdi>"));
+  EXPECT_LT(grid,
+            text.find("<h3>Trial 7: best_accuracy 0.5000</h3>\n<p class=\"sub\"><bdi>rate 0.0312</bdi>"));
   EXPECT_LT(text.find("matrix of trial 7"), text.find("matrix of trial 0"));
   EXPECT_THAT(text, HasSubstr("Blue cells, on the diagonal, are right"));
 }
@@ -71,6 +72,21 @@ TEST(SweepPage, ResultsOverTrialsHaveTheBestUntilThen) {
   page.table.rows[0].value = -1.7e308;
   page.table.rows[1].value = 1.7e308;
   EXPECT_THAT(sweep_page(page), Not(HasSubstr("results of 3 trials"))) << "their distance is no number";
+}
+
+TEST(SweepPage, WhatNoTrialHasIsLeftOutAndOnlyWhatDiffersIsBold) {
+  SweepPage page = page_of_trials(2);
+  for (const int64_t trial : {0, 1}) page.chosen.push_back({.trial = trial});
+  page.table.rows[1].parameters = {{"rate", "0.5"}};
+  for (const char* none : {"steps", "0 steps", "weights", "note"})
+    EXPECT_THAT(sweep_page(page), Not(HasSubstr(">" + std::string(none) + "<"))) << none;
+  EXPECT_THAT(sweep_page(page), HasSubstr("<tr class=\"differs\"><th scope=\"row\"><bdi>rate</bdi>"));
+  EXPECT_THAT(sweep_page(page), HasSubstr("<tr><th scope=\"row\"><bdi>state</bdi>"));
+  page.table.rows[0].step = 12;
+  page.table.rows[1].note = "good";
+  for (const char* part : {"<th scope=\"col\" class=\"number\">steps</th>", "<td class=\"text\">good</td>",
+                           "<bdi>note</bdi>", "12 steps"})
+    EXPECT_THAT(sweep_page(page), HasSubstr(part));
 }
 
 TEST(SweepPage, SaysWhatIsLeftOut) {

@@ -262,6 +262,7 @@ export class Chart {
         ondblclick: () => { this.window = null; this.fetch(); },
       }, m("canvas"), this.tip(), lines.length === 0 && this.loaded
         ? m(".empty", this.error ? this.error.message : "Nothing logged yet") : null),
+      m("p.axis-name", { "aria-hidden": "true" }, axisName[attrs.axis || "step"]),
       m("p.out-of-sight", { "aria-live": "polite" }, this.spoken),
       attrs.legend === false ? null : m("ul.legend", lines.map((line) => m("li", swatch(line.color, line.dash), m("bdi", line.label),
         m("b", this.text(line.raw.y[line.raw.y.length - 1]))))));

@@ -8,6 +8,9 @@ export function count(value) { return isNumber(value) ? grouped.format(Math.roun
 // "1 image", "2 images", "2 classes".
 export function counted(value, noun) { return `${count(value)} ${noun}${value === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`; }
 
+// "1", "1 and 2", "1, 2 and 3".
+export function inWords(values) { return values.length < 2 ? values.join() : `${values.slice(0, -1).join(", ")} and ${values[values.length - 1]}`; }
+
 // What should be a list; logs of other programs may have anything there.
 export function listOf(value) { return Array.isArray(value) ? value : []; }
 

@@ -3,7 +3,7 @@ import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
 import { columns, filterOf, valueOf } from "./filter.js";
-import { count, counted, duration, figure, percent, resultText } from "./format.js";
+import { count, counted, duration, figure, inWords, percent, resultText } from "./format.js";
 import { History } from "./history.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
@@ -51,7 +51,7 @@ export class SweepPage extends Polled {
   // Of these trials, or of the best. It is shown, from `place` on, when it is there.
   makeReport(trials, place = "") {
     return this.question(this.of("report", { trials }), { title: "Make a report?", button: "Make report",
-      text: `One page with the table and the confusion matrices of all trials, and with all curves of ${trials.length > 0 ? `trial ${trials.join(", ")}` : "the best trials"}.`,
+      text: `One page with the table and the confusion matrices of all trials, and with all curves of ${trials.length > 0 ? `${trials.length === 1 ? "trial" : "trials"} ${inWords(trials)}` : "the best trials"}.`,
       after: () => { Object.assign(this, { showsReport: true, goesToReport: true, place }); ++this.reports; } });
   }
 
@@ -97,7 +97,7 @@ export class SweepPage extends Polled {
     const { best, metric, rows, states, options } = about;
     const text = statesText(states);
     const isPlanned = about.count > rows.length;
-    return m("dl.tiles", m(Tile, { label: `Best ${metric}`, value: best ? resultText(best.result) : "", note: best ? `trial ${best.trial}` : null }),
+    return m("dl.tiles", m(Tile, { label: metric, value: best ? resultText(best.result) : "", note: best ? `trial ${best.trial}, the best` : null }),
       m(Tile, { label: "Trials", value: isPlanned ? `${count(rows.length)} of ${count(about.count)}` : count(rows.length), note: text }),
       m(Tile, { label: "Time of all trials", value: duration(rows.reduce((sum, row) => sum + row.seconds, 0)), note: counted(rows.reduce((sum, row) => sum + row.steps, 0), "step") }),
       m(Tile, { label: "Search", value: options.search, note: `seed ${options.seed}${options["stop-rule"] === "none" ? "" : `, stop rule ${options["stop-rule"]}`}` }));
