@@ -63,7 +63,7 @@ class Experiments(browser.Studio, unittest.TestCase):
         self.assertEqual(spec["command"], words[words.index("--") + 1:], "the command that was shown")
         self.page.click(".tools button:text-is('Continue')")
         self.answer_question("Continue")
-        self.page.wait_for_selector(".head >> text=Over", timeout=300_000)
+        self.page.wait_for_selector(".head >> text=Complete", timeout=300_000)
         self.check_table(folder)
         self.check_drawings()
         self.check_changes(folder)

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "lockstep/base/counted.h"
+#include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/view/internal/confusion_matrix.h"
 #include "lockstep/view/internal/curves_drawing.h"
@@ -51,6 +52,19 @@ std::string states_text(const sweep::Table& table) {
   return join(words, ", ");
 }
 
+// "goes on", "complete", "does not go on"
+std::string how_it_stands(const sweep::Table& table) {
+  if (table.is_going_on) return "goes on";
+  const bool is_over =
+      std::ranges::all_of(table.rows, [](const Row& row) { return sweep::is_over(row.state); });
+  try {
+    const int64_t planned = sweep::Search(table.spec.space, table.spec.search()).count();
+    if (is_over && std::ssize(table.rows) >= planned) return "complete";
+  } catch (const Error&) {  // options that do not go together; what was trained is shown
+  }
+  return "does not go on";
+}
+
 std::string head(const SweepPage& page) {
   const sweep::Table& table = page.table;
   double seconds = 0;
@@ -74,11 +88,10 @@ std::string head(const SweepPage& page) {
                                    enum_names(options.stop_rule)[static_cast<size_t>(options.stop_rule)]));
   const std::string mark = not_reproducible_text(table.spec);
   return "<header>\n<h1>" + name_text(page.sweep) + "</h1>\n<p class=\"sub\">sweep · " +
-         (table.is_going_on ? "goes on" : "does not go on") + " · " +
-         (table.spec.maximizes() ? "the highest " : "the lowest ") + escaped(table.spec.metric()) +
-         " · <code>" + escaped(join(table.spec.command, " ")) + "</code></p>\n" +
-         (mark.empty() ? "" : "<p class=\"sub\">" + escaped(mark) + "</p>\n") + "<div class=\"figures\">\n" +
-         figures + "</div>\n</header>\n";
+         how_it_stands(table) + " · " + (table.spec.maximizes() ? "the highest " : "the lowest ") +
+         escaped(table.spec.metric()) + " · <code>" + escaped(join(table.spec.command, " ")) +
+         "</code></p>\n" + (mark.empty() ? "" : "<p class=\"sub\">" + escaped(mark) + "</p>\n") +
+         "<div class=\"figures\">\n" + figures + "</div>\n</header>\n";
 }
 
 std::string importance_section(const SweepPage& page) {

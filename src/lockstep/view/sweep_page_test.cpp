@@ -89,6 +89,17 @@ TEST(SweepPage, WhatNoTrialHasIsLeftOutAndOnlyWhatDiffersIsBold) {
     EXPECT_THAT(sweep_page(page), HasSubstr(part));
 }
 
+TEST(SweepPage, ASweepWhoseTrialsAreAllOverIsComplete) {
+  SweepPage page = page_of_trials(3);
+  page.table.spec.options.count = 3;
+  EXPECT_THAT(sweep_page(page), HasSubstr("sweep · complete ·"));
+  page.table.rows[1].state = sweep::TrialState::waiting;
+  EXPECT_THAT(sweep_page(page), HasSubstr("sweep · does not go on ·"));
+  page.table.rows[1].state = sweep::TrialState::failed;
+  page.table.spec.options.count = 4;
+  EXPECT_THAT(sweep_page(page), HasSubstr("sweep · does not go on ·"));
+}
+
 TEST(SweepPage, SaysWhatIsLeftOut) {
   SweepPage page = page_of_trials(1);
   EXPECT_THAT(sweep_page(page), Not(HasSubstr("Confusion matrices")));

@@ -49,6 +49,6 @@ export function statesText(states) {
 export function stateOf(sweep) {
   if (sweep.error) return { text: "Unreadable" };
   if (sweep.going_on) return { state: "running", text: "Goes on" };
-  const isOver = !sweep.states.waiting && !sweep.states.running && sweep.trials >= sweep.count;
-  return isOver ? { state: "ended", text: "Over" } : { state: "stopped", text: "Stopped" };
+  const isComplete = !sweep.states.waiting && !sweep.states.running && sweep.trials >= sweep.count;
+  return isComplete ? { state: "ended", text: "Complete" } : { state: "stopped", text: "Stopped" };
 }
