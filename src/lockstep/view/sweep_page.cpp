@@ -22,6 +22,8 @@ namespace {
 using sweep::Row;
 using sweep::TrialState;
 
+constexpr int64_t kLeastOfImportance = 20;  // trials; of fewer the best tenth is one trial
+
 constexpr const char* kStyle = R"(.trials{width:100%}
 .trials td,.trials th{white-space:nowrap}
 .trials td.text{white-space:normal;min-width:160px}
@@ -30,6 +32,7 @@ svg.small{width:96px;height:24px}
 svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:round}
 .importance{width:100%;max-width:640px}
 .importance td.bar{width:60%}
+.importance th small{display:block;font-weight:400}
 .key{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}
 .compared th[scope=row]{font-weight:400}
 .compared tr.differs>*{font-weight:600}
@@ -94,20 +97,39 @@ std::string head(const SweepPage& page) {
          "<div class=\"figures\">\n" + figures + "</div>\n</header>\n";
 }
 
+// "14 of 30 trials have it"; empty if all have it.
+std::string how_many_have(const std::string& parameter, const std::vector<const Row*>& rows) {
+  const auto count =
+      std::ranges::count_if(rows, [&](const Row* row) { return !text_of(*row, parameter).empty(); });
+  return count == std::ssize(rows)
+             ? ""
+             : with_commas(count) + " of " + counted(std::ssize(rows), "trial") + " have it";
+}
+
 std::string importance_section(const SweepPage& page) {
   if (page.importances.empty()) return "";
+  const std::string title = "Importance of parameters";
+  std::vector<const Row*> full;
+  for (const Row& row : page.table.rows) {
+    if (row.state == TrialState::ended && row.value && std::isfinite(*row.value)) full.push_back(&row);
+  }
+  const std::string count = with_commas(std::ssize(full));
+  if (std::ssize(full) < kLeastOfImportance)
+    return section(title, "",
+                   "Too few trials: " + count + " trained in full, and figures from fewer than " +
+                       std::to_string(kLeastOfImportance) + " are chance.");
   std::string rows;
   for (const sweep::Importance& one : page.importances)
-    rows += "<tr><th scope=\"row\">" + name_text(one.parameter) +
-            "</th><td class=\"bar\"><i style=\"--share:" + fixed(one.share, 4) + "\"></i><span>" +
+    rows += "<tr><th scope=\"row\">" + name_text(one.parameter) + "<small>" +
+            how_many_have(one.parameter, full) +
+            "</small></th><td class=\"bar\"><i style=\"--share:" + fixed(one.share, 4) + "\"></i><span>" +
             fixed(100 * one.share, 1) + "<small>&nbsp;%</small></span></td></tr>\n";
-  return section(
-      "Importance of parameters",
-      "<table class=\"importance\"><thead><tr><th scope=\"col\">parameter</th><th "
-      "scope=\"col\">importance</th></tr></thead><tbody>\n" +
-          rows + "</tbody></table>\n",
-      "How much the values of the best tenth of the trials differ from those of all trials (PED-ANOVA). "
-      "Of trials that were trained in full.");
+  return section(title,
+                 "<table class=\"importance\"><thead><tr><th scope=\"col\">parameter</th><th "
+                 "scope=\"col\">importance</th></tr></thead><tbody>\n" +
+                     rows + "</tbody></table>\n",
+                 "How much the values of the best tenth differ from those of all " + count +
+                     " trials that were trained in full (PED-ANOVA), as shares of the sum.");
 }
 
 class TableRows {

@@ -100,6 +100,18 @@ TEST(SweepPage, ASweepWhoseTrialsAreAllOverIsComplete) {
   EXPECT_THAT(sweep_page(page), HasSubstr("sweep · does not go on ·"));
 }
 
+TEST(SweepPage, ImportanceOfFewTrialsIsNotShown) {
+  SweepPage page = page_of_trials(20);
+  page.importances = {{.parameter = "rate", .share = 0.834}};
+  for (size_t trial = 0; trial < 14; ++trial) page.table.rows[trial].parameters = {{"rate", "0.5"}};
+  EXPECT_THAT(sweep_page(page), HasSubstr("83.4<small>"));
+  EXPECT_THAT(sweep_page(page), HasSubstr("14 of 20 trials have it"));
+  EXPECT_THAT(sweep_page(page), HasSubstr("of all 20 trials that were trained in full"));
+  page.table.rows[3].state = sweep::TrialState::early;
+  EXPECT_THAT(sweep_page(page), HasSubstr("Too few trials: 19 trained in full"));
+  EXPECT_THAT(sweep_page(page), Not(HasSubstr("83.4<small>")));
+}
+
 TEST(SweepPage, SaysWhatIsLeftOut) {
   SweepPage page = page_of_trials(1);
   EXPECT_THAT(sweep_page(page), Not(HasSubstr("Confusion matrices")));

@@ -3,7 +3,7 @@ import { get, refreshRuns, runs } from "./api.js";
 import { Chart } from "./chart.js";
 import { openCommandForm } from "./command_form.js";
 import { columns, filterOf, valueOf } from "./filter.js";
-import { count, counted, duration, figure, inWords, percent, resultText } from "./format.js";
+import { count, counted, duration, figure, inWords, isNumber, resultText } from "./format.js";
 import { History } from "./history.js";
 import { Parallel, isInside } from "./parallel.js";
 import { Command, Problem, ProblemPage, State, Tile, stateWords } from "./parts.js";
@@ -14,6 +14,7 @@ const m = window.m;
 const rowsOfPage = 100;
 const mostCurves = 5; // of the best trials, when none are picked
 const mostPicked = 20;
+const leastOfImportance = 20; // trials; of fewer the best tenth is one trial
 
 // A page that has had an answer before gets only the rows and other parts that are new.
 function withNews(about, news) {
@@ -231,11 +232,17 @@ export class SweepPage extends Polled {
   }
 
   importance() {
-    const { importances } = this.about;
-    return importances.length === 0 ? null : m("section.card", m("h2", "Importance of parameters"),
-      m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter)),
-        m("td", m(".bar.large", { "aria-hidden": "true" }, m("i", { style: { width: `${one.share * 100}%` } }))), m("td.number", percent(one.share)))))),
-      m("p.soft", "How much the values of the best tenth of the trials differ from those of all trials (PED-ANOVA). Of trials that were trained in full."));
+    const { importances, rows } = this.about;
+    if (importances.length === 0) return null;
+    const full = rows.filter((row) => row.state === "ended" && isNumber(row.result));
+    const title = m("h2", "Importance of parameters");
+    if (full.length < leastOfImportance) return m("section.card", title, m("p.soft", `Too few trials: ${count(full.length)} trained in full, and figures from fewer than ${leastOfImportance} are chance.`));
+    const having = (name) => full.filter((row) => row.parameters[name] !== undefined).length;
+    const some = (name) => (having(name) < full.length ? m("small.soft", `${count(having(name))} of ${count(full.length)} trials have it`) : null);
+    return m("section.card", title,
+      m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter), some(one.parameter)),
+        m("td", m(".bar.large", { "aria-hidden": "true" }, m("i", { style: { width: `${one.share * 100}%` } }))), m("td.number", `${(100 * one.share).toFixed(1)} %`))))),
+      m("p.soft", `How much the values of the best tenth differ from those of all ${count(full.length)} trials that were trained in full (PED-ANOVA), as shares of the sum.`));
   }
 
   // Above the table, and folded away by who wants the table alone.
