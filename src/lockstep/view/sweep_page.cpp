@@ -97,13 +97,13 @@ std::string head(const SweepPage& page) {
          "<div class=\"figures\">\n" + figures + "</div>\n</header>\n";
 }
 
-// "14 of 30 trials have it"; empty if all have it.
+// "14 of 30 trials have it, too few to trust"; empty if all have it.
 std::string how_many_have(const std::string& parameter, const std::vector<const Row*>& rows) {
   const auto count =
       std::ranges::count_if(rows, [&](const Row* row) { return !text_of(*row, parameter).empty(); });
-  return count == std::ssize(rows)
-             ? ""
-             : with_commas(count) + " of " + counted(std::ssize(rows), "trial") + " have it";
+  if (count == std::ssize(rows)) return "";
+  return with_commas(count) + " of " + counted(std::ssize(rows), "trial") + " have it" +
+         (count < kLeastOfImportance ? ", too few to trust" : "");
 }
 
 std::string importance_section(const SweepPage& page) {

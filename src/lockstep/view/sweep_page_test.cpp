@@ -105,7 +105,7 @@ TEST(SweepPage, ImportanceOfFewTrialsIsNotShown) {
   page.importances = {{.parameter = "rate", .share = 0.834}};
   for (size_t trial = 0; trial < 14; ++trial) page.table.rows[trial].parameters = {{"rate", "0.5"}};
   EXPECT_THAT(sweep_page(page), HasSubstr("83.4<small>"));
-  EXPECT_THAT(sweep_page(page), HasSubstr("14 of 20 trials have it"));
+  EXPECT_THAT(sweep_page(page), HasSubstr("14 of 20 trials have it, too few to trust"));
   EXPECT_THAT(sweep_page(page), HasSubstr("of all 20 trials that were trained in full"));
   page.table.rows[3].state = sweep::TrialState::early;
   EXPECT_THAT(sweep_page(page), HasSubstr("Too few trials: 19 trained in full"));

@@ -238,7 +238,7 @@ export class SweepPage extends Polled {
     const title = m("h2", "Importance of parameters");
     if (full.length < leastOfImportance) return m("section.card", title, m("p.soft", `Too few trials: ${count(full.length)} trained in full, and figures from fewer than ${leastOfImportance} are chance.`));
     const having = (name) => full.filter((row) => row.parameters[name] !== undefined).length;
-    const some = (name) => (having(name) < full.length ? m("small.soft", `${count(having(name))} of ${count(full.length)} trials have it`) : null);
+    const some = (name) => (having(name) < full.length ? m("small.soft", `${count(having(name))} of ${count(full.length)} trials have it${having(name) < leastOfImportance ? ", too few to trust" : ""}`) : null);
     return m("section.card", title,
       m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter), some(one.parameter)),
         m("td", m(".bar.large", { "aria-hidden": "true" }, m("i", { style: { width: `${one.share * 100}%` } }))), m("td.number", `${(100 * one.share).toFixed(1)} %`))))),
