@@ -93,7 +93,7 @@ class OddSweeps(browser.Studio, unittest.TestCase):
 
     def test_a_copy_offers_only_what_it_can_do(self):
         self.open("copy")
-        self.page.wait_for_selector("text='A copy of far:/there/search, which can be continued and changed only there'")
+        self.page.wait_for_selector("p:has-text('A copy of far:/there/search, which can be continued and changed only there')")
         names = self.page.locator(".tools button, td.act button").all_inner_texts()
         self.assertFalse({"Continue", "Restart", "Note"} & set(names), names)
         self.assertTrue({"Make report", "Hide"} <= set(names), names)
