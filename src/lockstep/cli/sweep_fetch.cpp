@@ -122,8 +122,7 @@ FileMarks without_trials(FileMarks files) {
   return files;
 }
 
-void fetch_files(const SweepSource& source, const SweepListing& listed, const FileMarks& wanted,
-                 const SweepCopy& copy) {
+void fetch_files(const SweepSource& source, const FileMarks& wanted, const SweepCopy& copy) {
   copy.make_room(wanted);
   const Descriptor names = names_to_send(wanted);
   bool has_come = false;
@@ -137,7 +136,6 @@ void fetch_files(const SweepSource& source, const SweepListing& listed, const Fi
   if (!has_come)
     throw Error(ErrorCode::io, "the files of " + quote(source.typed()) + " did not all come",
                 "repeat the command; it goes on where it was");
-  copy.check_arrived(listed.is_going_on ? without_trials(wanted) : wanted);
 }
 
 void say_what_is_removed(const SweepCopy::Removed& removed, const fs::path& target, Console& console) {
@@ -165,9 +163,10 @@ int fetch_sweep(const std::optional<RelayedJob>& there, const Call& call, Consol
     int64_t bytes = 0;
     for (const auto& [path, mark] : wanted) bytes += mark.bytes;
     console.note("fetching " + counted(std::ssize(wanted), "file") + ", " + as_bytes(bytes) + "\n");
-    fetch_files(source, *listed, wanted, copy);
+    fetch_files(source, wanted, copy);
   }
   say_what_is_removed(copy.remove_what_is_gone(listed->files, is_asked), target, console);
+  copy.check_arrived(listed->is_going_on ? without_trials(wanted) : wanted);
   console.print(
       printable((wanted.empty() ? "nothing new for " : counted(std::ssize(wanted), "file") + " in ") +
                 target.string()) +
