@@ -170,20 +170,24 @@ FileMarks SweepCopy::wanted(const FileMarks& there, const IsChosen& is_chosen) c
 }
 
 void SweepCopy::make_room(const FileMarks& wanted) const {
+  const auto status_of = [&](const std::string& path) {
+    std::error_code none;
+    return fs::symlink_status(folder_ / path, none);
+  };
   std::set<std::string> folders;
   for (const auto& [path, mark] : wanted) {
-    if (!path.starts_with(kTrials)) continue;
-    std::error_code none;
-    const fs::path file = folder_ / path;
-    const bool is_mark = file.filename() == kComplete && !checkpoint_of(path).empty();
-    if (is_mark || fs::is_directory(fs::symlink_status(file, none))) remove_entry(file);
-    for (size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1))
-      folders.insert(path.substr(0, end));
+    for (size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
+      if (path.starts_with(kTrials)) folders.insert(path.substr(0, end));
+    }
   }
   for (const std::string& one : folders) {
-    std::error_code none;
-    const fs::file_status status = fs::symlink_status(folder_ / one, none);
+    const fs::file_status status = status_of(one);
     if (fs::exists(status) && !fs::is_directory(status)) remove_entry(folder_ / one);
+  }
+  for (const auto& [path, mark] : wanted) {
+    const bool is_mark = !checkpoint_of(path).empty() && fs::path(path).filename() == kComplete;
+    if (is_mark || (path.starts_with(kTrials) && fs::is_directory(status_of(path))))
+      remove_entry(folder_ / path);
   }
 }
 
