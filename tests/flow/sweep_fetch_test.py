@@ -188,7 +188,8 @@ class SweepFetch(runs.TestFolders, unittest.TestCase):
         self.fetch(sweep, copy)
         before = files(copy)
         shutil.rmtree(sweep / "trials/0001")
-        (sweep / "trials/0001.out").unlink()
+        for beside in sweep.glob("trials/0001.*"):
+            beside.unlink()
         (sweep / "trials/0002/left").unlink()
         said = self.fetch(sweep, copy)
         self.assertIn("1 file removed", said)
@@ -197,7 +198,7 @@ class SweepFetch(runs.TestFolders, unittest.TestCase):
         self.assertEqual(files(copy), before)
         # What a user has made begin again is no loss.
         runs.run("sweep", "restart", sweep, "1")
-        self.assertIn("2 files removed", self.fetch(sweep, copy))
+        self.assertIn("3 files removed", self.fetch(sweep, copy))
         self.assertEqual(files(copy), files(sweep))
 
     def checkpoint(self, sweep):
