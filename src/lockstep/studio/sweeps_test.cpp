@@ -6,6 +6,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/studio/runs.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::studio {
@@ -57,6 +58,13 @@ TEST(NamesOfRuns, TrialsOfARootHaveTheNameOfTheirSweep) {
   EXPECT_EQ(name_of(roots, "/data/runs/a/trials/0001"), "a/trials/0001");
   EXPECT_EQ(name_of(roots, "/data/runs/trials"), "runs/trials");
   EXPECT_EQ(name_of(roots, "/data/runs/one"), "one");
+}
+
+TEST_F(ListedSweeps, APageKnowsACopy) {
+  const sweep::Table table = sweep::read_table(paths_);
+  EXPECT_EQ(about_sweep("one", paths_, table)["copy_of"], "");
+  mark_as_fetched(paths_, {.sweep = "far:/there/one"});
+  EXPECT_EQ(about_sweep("one", paths_, table)["copy_of"], "far:/there/one");
 }
 
 // A damaged log may be long, and the list is asked for each second.
