@@ -95,6 +95,28 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
                       runs.run("sweep", "annotate", self.folder / "hinted", "99", "a note", status=1,
                                environment={"LOCKSTEP_SHOWN_AS": "far:"}))
 
+    def test_a_command_without_output_again(self):
+        """It begins another sweep, and names the one that is not complete."""
+        home = self.folder / "again"
+        home.mkdir()
+
+        def sweep(*values, count=2):
+            return runs.run("sweep", "--search", "random", "--count", count, *values, "--", "echo", "result", "{x}", folder=home)
+
+        continues = "lockstep sweep --resume --output sweeps/sweep-00{}\n"
+        self.assertIn("lockstep: the sweep is in sweeps/sweep-001\n", sweep("--x", "1..5"))
+        self.assertNotIn("begins anew", sweep("--x", "1..5"), "both are complete")
+        for number in (1, 2):
+            (home / f"sweeps/sweep-00{number}/log.jsonl").unlink()
+        self.assertNotIn("begins anew", sweep("--x", "1..6"), "another search")
+        printed = sweep("--x", "1..5", count=3)
+        self.assertIn("sweeps/sweep-002 is the same sweep and not complete; this one begins anew", printed)
+        self.assertIn(continues.format(2), printed)
+        self.assertIn("the sweep is in sweeps/sweep-004\n", printed)
+        self.assertFalse((home / "sweeps/sweep-002/log.jsonl").exists(), "nothing has changed it")
+        runs.run("sweep", "--resume", "--output", "sweeps/sweep-002", folder=home)
+        self.assertIn(continues.format(1), sweep("--x", "1..5"))
+
     def test_output_without_an_end(self):
         """The file has its beginning and its end, and the result is found."""
         script = "echo begin; echo loss $1; yes | head -c 10000000; echo end"

@@ -327,8 +327,9 @@ const std::vector<Verb>& builtin_verbs() {
            "--network "
            "digits_cnn,lenet -- train FOLDER. --param NAME=VALUES searches an option that sweep has too. "
            "After -- follows train with its words, or any other program. The same seed gives the same trials "
-           "and results for any number of trials side by side, and after a kill: repeat the command to go "
-           "on.",
+           "and results for any number of trials side by side, and after a kill: --resume --output SWEEP "
+           "goes "
+           "on, and so does the same command if it names --output.",
        .fields = sweep_fields,
        .run = run_sweep,
        .searches = true},

@@ -15,6 +15,7 @@
 #include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_status.h"
 #include "lockstep/cli/sweep_table.h"
+#include "lockstep/cli/unfinished_sweep.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/record/run_folder.h"
@@ -28,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostSpecBytes = 16 << 20;
+constexpr const char* kNumberedSweeps = "sweeps";
 
 // Cores that this process may use.
 int64_t usable_cores() {
@@ -122,7 +124,7 @@ bool has_other_files(const sweep::SweepPaths& paths) {
 
 // Another sweep that begins at the same time takes another one.
 fs::path make_numbered_folder() {
-  const fs::path parent = "sweeps";
+  const fs::path parent = kNumberedSweeps;
   make_folders(parent);
   while (true) {
     fs::path folder = record::default_name("sweep", parent);
@@ -183,6 +185,16 @@ sweep::Table known_trials(const sweep::SweepPaths& paths, const sweep::SweepSpec
   std::error_code none;
   if (fs::exists(paths.spec(), none)) table.rows = sweep::read_table(paths).rows;
   return table;
+}
+
+// What was meant may be to go on. But the program or the data may have changed since, so that must be said.
+void say_what_can_go_on(const sweep::SweepSpec& spec, Console& console) {
+  const auto paths = unfinished_sweep(kNumberedSweeps, spec);
+  if (!paths) return;
+  const std::string shown = shown_sweep(*paths);
+  console.note("lockstep: " + shown +
+               " is the same sweep and not complete; this one begins anew. To continue " + shown +
+               ":\n  lockstep sweep --resume --output " + shown + "\n");
 }
 
 void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& console) {
@@ -247,6 +259,7 @@ int run_sweep(const Call& call, Console& console) {
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
   if (!is_named) {
+    say_what_can_go_on(spec, console);
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
@@ -259,6 +272,7 @@ int run_sweep(const Call& call, Console& console) {
     say_what_is_kept(spec, search.count(), console);
     return 0;
   }
+  if (!is_named) console.note("lockstep: the sweep is in " + shown + "\n");
   say_what_is_kept(spec, search.count(), console);
   enter_working_folder(spec, paths);
 

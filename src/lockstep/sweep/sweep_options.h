@@ -92,7 +92,8 @@ struct SweepOptions {
     field("output", self.output, "folder of the sweep; default: sweeps/sweep-001, sweep-002, ...");
     field("keep-weights", self.keep_weights,
           "only this number of best trials keep weights and checkpoints; 0: all do", between(0, 1e6));
-    field("resume", self.resume, "continue the sweep in --output; repeating its command does the same");
+    field("resume", self.resume,
+          "continue the sweep in --output; repeating a command that names --output does the same");
   };
 };
 
