@@ -141,6 +141,25 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         self.assertNotIn(MARK, self.sweep("untimed", "--metric", "loss", *words))
         self.assertNotIn(MARK, runs.run("sweep", "show", self.folder / "untimed"))
 
+    def test_what_only_some_trials_cannot_do(self):
+        """These are failed trials; a sweep whose trials are all refused is not begun. Options that `plan` lacks, a
+        working folder that is elsewhere and a precision that is tried out are no obstacles."""
+        def of_file(name, status, *words, **parameters):
+            file, output = self.folder / f"{name}.json", self.folder / name
+            file.write_text(json.dumps({"command": ["train", self.digits.name, *runs.SMALL, "--max-steps", "2", *words],
+                                        "search": "grid", "working_folder": str(self.digits.parent),
+                                        "parameters": parameters}))
+            return output, runs.run("sweep", file, "--output", output, status=status)
+
+        words = ["--averaging-frequency", "2", "--precision", "auto", "--join-timeout", "30"]
+        output, _ = of_file("mixed", 0, *words, exchange=["tree", "average"])
+        self.assertEqual([row["state"] for row in table(output)], ["failed", "ended"])
+        for name, parameters in (("lists", {"optimizer": ["sgdm", "adam"]}), ("ranges", {"learning-rate": "0.01..0.1"})):
+            output, printed = of_file(name, 2, *words, **parameters)
+            self.assertEqual(printed.count("--averaging-frequency 2 has no effect with --exchange tree"), 1)
+            self.assertIn("hint: add --exchange average", printed)
+            self.assertFalse(output.exists())
+
     def test_an_empty_option_of_an_earlier_version(self):
         """A new sweep refuses it."""
         train = ["--learning-rate", "0.001..0.1:log", "--", "train", self.digits, "--validation", self.held_out, *runs.SMALL,

@@ -252,8 +252,10 @@ int run_sweep(const Call& call, Console& console) {
   warn_of_repeats(spec, search.count(), console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
-  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count())))
+  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count()))) {
     check_inputs(spec, program);
+    if (!exists) check_training(spec, program);
+  }
   if (const int64_t wanted = std::min(search.count(), std::max(jobs, spec.options.trials));
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
