@@ -122,8 +122,12 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
   } catch (const Error& error) {
     if (!judged_by.empty() || !may_be_missing(error)) throw;
     report.not_judged = error.message();
-    console.note("lockstep: cannot show confusions and mistakes in the report: " + error.message() +
-                 (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
+    report.kept = kept_confusion(run_folder, console);
+    console.note(std::string("lockstep: ") +
+                 (report.kept
+                      ? "the report has the confusion matrix of the best validation, and no mistakes: "
+                      : "cannot show confusions and mistakes in the report: ") +
+                 error.message() + (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
   }
 }
 
@@ -150,7 +154,6 @@ std::filesystem::path write_report(const Judging& judging, Console& console) {
   report.run = run_folder.string();
   report.events = record::read_events(run_folder);
   add_judgement(report, judging, console);
-  if (!report.judged) report.kept = kept_confusion(run_folder, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::report_page(report));
