@@ -96,6 +96,11 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         again = self.folder / "again"
         runs.run(*shlex.split(command)[1:], "--workers", "2", "--output", again)
         self.assertEqual(json.loads((again / "result.json").read_text())["weights_hash"], best["weights_hash"])
+        trial = self.folder / f"one/trials/{best['trial']:04}"
+        self.assertIn(f"same weights: {best['weights_hash']}\n", runs.run("diff", again, trial))
+        self.assertIn(f"same weights: {best['weights_hash']}\n", runs.run("diff", again / "model.safetensors", trial))
+        for run in (again, trial):
+            self.assertRegex(runs.run("runs", "show", run), rf"(?m)^  weights +{best['weights_hash']}$")
         # Only the best keep what is large.
         kept = {path.parent.name for path in (self.folder / "one/trials").glob("*/model.safetensors")}
         self.assertEqual(len(kept), 5)

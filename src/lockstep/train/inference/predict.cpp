@@ -78,7 +78,7 @@ Error lost_weights(const std::filesystem::path& run_folder, const std::filesyste
 }
 
 // A sweep removes weights and checkpoints of a trial together.
-bool has_removed_weights(const std::filesystem::path& run_folder, record::RunState state) {
+bool has_removed_weights(const std::filesystem::path& run_folder, std::optional<record::RunState> state) {
   const record::RunPaths paths{run_folder};
   const bool has_trained = state == record::RunState::ended || state == record::RunState::stopped;
   return has_trained && !std::filesystem::exists(paths.weights()) &&
