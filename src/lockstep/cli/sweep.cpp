@@ -61,6 +61,22 @@ void set_options(const AskedSweep& asked, const std::vector<std::string>& names,
   for (const std::string& name : names) set_field(spec.options, name, field_text(asked.spec.options, name));
 }
 
+bool has_given(const AskedSweep& asked, const std::string& name) {
+  return std::ranges::find(asked.given, name) != asked.given.end();
+}
+
+// A space of few points is searched whole, unless the user says how or how long.
+void search_few_points_once(AskedSweep& asked) {
+  constexpr int64_t kFew = 20;  // trials by default
+  const auto points = points_of(asked.spec.space);
+  if (asked.spec.space.size() == 0 || !points || *points > kFew) return;
+  for (const char* name : {"search", "count", "grid-steps"}) {
+    if (has_given(asked, name)) return;
+  }
+  asked.spec.options.search = sweep::SearchKind::grid;
+  asked.spec.options.grid_steps = kFew;  // all whole numbers of a range
+}
+
 // What the command line says, or the file that it names: options of the sweep, and what is searched.
 AskedSweep asked_sweep(const Call& call) {
   AskedSweep asked;
@@ -74,6 +90,7 @@ AskedSweep asked_sweep(const Call& call) {
     asked.spec.space.add(one.name, one.text);
     if (one.as_option) asked.as_options.push_back(one.name);
   }
+  search_few_points_once(asked);
   fs::path folder = (fs::current_path() / asked.spec.working_folder).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // without the slash at the end
   asked.spec.working_folder = folder.string();
@@ -97,7 +114,7 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   std::vector<std::string> changed;
   for (const char* name :
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
-    if (std::find(asked.given.begin(), asked.given.end(), name) != asked.given.end()) changed.push_back(name);
+    if (has_given(asked, name)) changed.push_back(name);
   }
   const sweep::SweepOptions had = spec.options;
   set_options(asked, changed, spec);
@@ -250,6 +267,9 @@ int run_sweep(const Call& call, Console& console) {
                 "choose another --output");
   mark_if_not_reproducible(spec, console);
   warn_of_repeats(spec, search.count(), console);
+  if (!exists && spec.options.search == sweep::SearchKind::grid && !has_given(asked, "search"))
+    console.note("lockstep: each of the " + counted(search.count(), "point") +
+                 " of the space is tried once\n");
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
   if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count()))) {
