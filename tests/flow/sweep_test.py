@@ -204,8 +204,17 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         while b"q quit" not in shown:
             shown += os.read(screen, 4096)
         os.write(screen, keys + b"q")
+        while True:  # to its end, which a terminal tells by an error
+            try:
+                more = os.read(screen, 4096)
+            except OSError:
+                break
+            if not more:
+                break
+            shown += more
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(view, 0)[1]), 0)
         os.close(screen)
+        return shown.decode()
 
     def test_keys_act_on_the_trial_that_the_prompt_names(self):
         """Also if another row is marked when the answer comes; without a row they do nothing."""
@@ -215,6 +224,7 @@ class Sweep(runs.TestFolders, unittest.TestCase):
         self.assertEqual([row.get("note") for row in table(output)], ["hello", None, None])
         before = (output / "log.jsonl").read_text()
         self.press(b"ry", output, "--filter", "state=failed")
+        self.assertNotIn("end trial", self.press(b"s", output), "no trial can be ended, so nothing is asked")
         self.assertEqual((output / "log.jsonl").read_text(), before)
 
     def test_a_switch_can_be_searched(self):

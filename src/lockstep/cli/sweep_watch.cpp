@@ -101,8 +101,14 @@ class Watch {
  private:
   void look() {
     table_ = reader_.read();
-    if (was_going_on_ && !table_.is_going_on) view_.message = "the sweep does not go on; q quits";
+    if (was_going_on_ && !table_.is_going_on) view_.message = end_text() + "; q quits";
     was_going_on_ = table_.is_going_on;
+  }
+
+  std::string end_text() {
+    return is_complete(table_, view_.planned.of(table_.spec))
+               ? "the sweep is complete"
+               : "the sweep is not complete, and no program works on it";
   }
 
   void draw() {
@@ -174,7 +180,11 @@ class Watch {
         ask_of_trial("note of trial " + trial + ": ", &Watch::note);
         break;
       case 's':
-        ask_of_trial("end trial " + trial + " with the result that it has? (y) ", &Watch::stop);
+        if (has_rows() && !table_.can_end(view_.trial)) {
+          view_.message = "trial " + trial + " is not running";
+        } else {
+          ask_of_trial("end trial " + trial + " with the result that it has? (y) ", &Watch::stop);
+        }
         break;
       case 'r':
         ask_of_trial("forget trial " + trial + " and start it again? (y) ", &Watch::restart);
@@ -196,12 +206,14 @@ class Watch {
   // The marked row may be another one when the answer comes: rows that do not fit the filter any more go.
   void ask_of_trial(std::string prompt, void (Watch::*then)()) {
     asked_trial_ = view_.trial;
-    if (chosen_rows(table_, view_.rows).empty()) {
-      view_.message = "no trial is shown";
-    } else {
+    if (has_rows()) {
       ask(std::move(prompt), then, "");
+    } else {
+      view_.message = "no trial is shown";
     }
   }
+
+  bool has_rows() const { return !chosen_rows(table_, view_.rows).empty(); }
 
   void type(char key) {
     if (key == '\n' || key == '\r') {
@@ -307,12 +319,14 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
     const std::string& line = all[static_cast<size_t>(i) + 1];
     lines.push_back(i == mark ? marked(line, width) : std::string(cut(line, width)));
   }
-  const std::string order = "sorted by " + view.rows.sort +
-                            (view.rows.filter.empty() ? "" : ", filter " + quote(view.rows.filter)) +
-                            (count > shown ? ", " + std::to_string(view.first + 1) + " to " +
-                                                 std::to_string(std::min(count, view.first + shown)) +
-                                                 " of " + std::to_string(count)
-                                           : "");
+  const bool is_reversed = view.rows.sort.starts_with("-");
+  const std::string order =
+      "sorted by " + view.rows.sort.substr(is_reversed ? 1 : 0) + (is_reversed ? " backwards" : "") +
+      (view.rows.filter.empty() ? "" : ", filter " + quote(view.rows.filter)) +
+      (count > shown
+           ? ", " + std::to_string(view.first + 1) + " to " +
+                 std::to_string(std::min(count, view.first + shown)) + " of " + std::to_string(count)
+           : "");
   lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order, width));
   lines.insert(lines.end(), foot.begin(), foot.end());
   if (!view.prompt.empty()) {

@@ -225,6 +225,15 @@ TEST(SweepScreen, CountsTheTrialsThatAreToCome) {
   EXPECT_THAT(lines[lines.size() - 3], StartsWith("3 of 20 trials: 3 ended; "));
 }
 
+TEST(SweepScreen, SaysHowRowsAreSorted) {
+  SweepView view{.rows = {.sort = "-result"}};
+  std::vector<std::string> lines = sweep_screen(table_of(20), view, 80, 30);
+  EXPECT_EQ(lines[lines.size() - 3], "20 trials: 20 ended; sorted by result backwards");
+  view.rows.sort = "result";
+  lines = sweep_screen(table_of(20), view, 80, 30);
+  EXPECT_EQ(lines[lines.size() - 3], "20 trials: 20 ended; sorted by result");
+}
+
 TEST(SweepTable, SaysHowManyTrialsComeAndHowManyRowsAreLeftOut) {
   EXPECT_EQ(sweep_counts_text(table_of(3), 20), "3 of 20 trials: 3 ended");
   EXPECT_EQ(sweep_counts_text(table_of(20), 20), "20 trials: 20 ended");
