@@ -158,8 +158,13 @@ std::string sweep_counts_text(const sweep::Table& table, int64_t planned) {
          join(words, ", ") + (table.is_going_on ? "; the sweep goes on" : "");
 }
 
-std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows) {
+std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows,
+                            int64_t left_out) {
   Cells cells = cells_of(table, rows);
+  const auto most = static_cast<int64_t>(cells.sides.size()) - 2;  // the first and the last one stay
+  const auto count = static_cast<std::ptrdiff_t>(std::min(left_out, most));
+  cells.sides.erase(1, static_cast<size_t>(count));
+  for (auto& row : cells.rows) row.erase(row.begin() + 1, row.begin() + 1 + count);
   return in_columns(std::move(cells.rows), cells.sides);
 }
 

@@ -1,6 +1,7 @@
 #include "lockstep/cli/sweep_watch.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -23,7 +24,10 @@ namespace {
 constexpr int kMilliseconds = 1000;  // between two looks at the sweep's files
 constexpr int kHeadLines = 1;
 constexpr int kFootLines = 3;  // and those of a mark
-constexpr const char* kKeys = "q quit  ↑↓ trial  s stop  r restart  n note  o O sort  / filter  S stop sweep";
+// The first that fits.
+constexpr std::array kKeys{"q quit  ↑↓←→ move  s stop  r restart  n note  o O sort  / filter  S stop sweep",
+                           "q quit ↑↓←→ s stop r restart n note o O sort / filter S stop all",
+                           "q quit ↑↓←→ s r n o O / S"};
 
 // Keys arrive at once and are not shown. The terminal is as before when this ends.
 class RawTerminal {
@@ -63,6 +67,15 @@ std::string prompt_line(const SweepView& view, int width) {
   return line;
 }
 
+winsize terminal_size() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    size.ws_row = 24;
+    size.ws_col = 80;
+  }
+  return size;
+}
+
 std::string next_column(const sweep::Table& table, const std::string& sort) {
   const std::string now = sort.starts_with("-") ? sort.substr(1) : sort;
   std::vector<std::string> names{"trial", "result", "state", "steps", "time"};
@@ -94,7 +107,7 @@ class Watch {
     }
     std::cout << "\033[?25h\033[?1049l" << std::flush;
     if (failed) std::rethrow_exception(failed);
-    std::cout << best_rows_text(table_, paths_.folder.string(), 0) << std::flush;
+    std::cout << best_rows_text(table_, paths_.folder.string(), terminal_size().ws_col) << std::flush;
     return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
   }
 
@@ -112,11 +125,7 @@ class Watch {
   }
 
   void draw() {
-    winsize size{};
-    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-      size.ws_row = 24;
-      size.ws_col = 80;
-    }
+    const winsize size = terminal_size();
     std::string text = "\033[H";
     const std::vector<std::string> lines = sweep_screen(table_, view_, size.ws_col, size.ws_row);
     for (size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + "\033[K";
@@ -144,6 +153,9 @@ class Watch {
   }
 
   void move(const std::string& code) {
+    const auto most = 4 + std::ssize(table_.spec.space.parameters());  // of six columns and the parameters
+    if (code[0] == 'C') view_.left_out = std::min<int64_t>(view_.left_out + 1, most);
+    if (code[0] == 'D') view_.left_out = std::max<int64_t>(0, view_.left_out - 1);
     const int by = code[0] == 'A' ? -1 : code[0] == 'B' ? 1 : code[0] == '5' ? -10 : code[0] == '6' ? 10 : 0;
     const std::vector<const sweep::Row*> rows = chosen_rows(table_, view_.rows);
     const auto now =
@@ -297,6 +309,20 @@ std::vector<std::string> mark_lines(const sweep::Table& table, int width, int he
   return lines;
 }
 
+// The heading and a line for each row. Columns behind the first are left out as view.left_out says, but none
+// where all of the rest fits without that.
+std::vector<std::string> table_lines(const sweep::Table& table, const std::vector<const sweep::Row*>& rows,
+                                     SweepView& view, int width) {
+  std::vector<std::string> lines;
+  for (int64_t left_out = 0; left_out <= view.left_out; ++left_out) {
+    lines = split(sweep_rows_text(table, rows, left_out), '\n');
+    const auto fits = [&](const std::string& line) { return width_of(line) <= width; };
+    if (std::ranges::all_of(lines, fits)) view.left_out = left_out;
+  }
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view, int width, int height) {
@@ -305,8 +331,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
     return std::find_if(rows.begin(), rows.end(), [&](const auto* row) { return row->trial == trial; });
   };
   if (!rows.empty() && has(view.trial) == rows.end()) view.trial = rows.front()->trial;
-  std::vector<std::string> all = split(sweep_rows_text(table, rows), '\n');
-  if (!all.empty() && all.back().empty()) all.pop_back();
+  const std::vector<std::string> all = table_lines(table, rows, view, width);
   const std::vector<std::string> foot = mark_lines(table, width, height);
   const int64_t shown = std::max<int64_t>(1, height - kHeadLines - kFootLines - std::ssize(foot));
   const auto count = static_cast<int64_t>(rows.size());
@@ -334,7 +359,9 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   } else {
     lines.emplace_back(cut(printable(view.message), width));
   }
-  lines.push_back("\033[2m" + std::string(cut(kKeys, width)) + "\033[0m");
+  const auto keys = std::ranges::find_if(kKeys, [&](const char* text) { return width_of(text) <= width; });
+  lines.push_back("\033[2m" + std::string(cut(keys == kKeys.end() ? kKeys.back() : *keys, width)) +
+                  "\033[0m");
   return lines;
 }
 

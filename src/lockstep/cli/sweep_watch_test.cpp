@@ -8,6 +8,7 @@
 namespace lockstep::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -68,6 +69,28 @@ TEST(SweepScreen, ShowsAllKeysIn80Columns) {
   const std::string keys = sweep_screen(table_of(4), view, 80, 24).back();
   EXPECT_THAT(keys, HasSubstr("q quit"));
   EXPECT_THAT(keys, HasSubstr("S stop sweep"));
+}
+
+TEST(SweepScreen, ShowsTheColumnsOnTheRightOfANarrowTerminal) {
+  sweep::Table table = table_of(3);
+  for (const char* name : {"weight-decay", "optimizer", "last"}) {
+    table.spec.space.add(name, "a,b");
+    for (sweep::Row& row : table.rows) row.parameters.emplace_back(name, "a");
+  }
+  SweepView view;
+  EXPECT_THAT(sweep_screen(table, view, 50, 24)[0], Not(HasSubstr("last")));
+  view.left_out = 1;
+  EXPECT_THAT(sweep_screen(table, view, 50, 24)[0], AllOf(HasSubstr("trial"), Not(HasSubstr("state"))));
+  view.left_out = 100;
+  EXPECT_THAT(sweep_screen(table, view, 50, 24)[0], AllOf(HasSubstr("trial"), HasSubstr("last")));
+  EXPECT_LT(view.left_out, 5) << "no more than are needed";
+  EXPECT_THAT(sweep_screen(table, view, 200, 24)[0], HasSubstr("state"));
+  EXPECT_EQ(view.left_out, 0) << "the terminal has become wider";
+  for (const int width : {25, 65, 70}) {
+    const std::string keys = sweep_screen(table, view, width, 24).back();
+    EXPECT_THAT(keys, AllOf(HasSubstr("q quit"), HasSubstr("S"))) << width;
+  }
+  EXPECT_THAT(sweep_screen(table, view, 70, 24).back(), HasSubstr("S stop all"));
 }
 
 // "10" is before "1a" and "1a" before "9" as texts, but 9 is before 10.
