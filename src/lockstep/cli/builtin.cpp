@@ -298,7 +298,8 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "show how much each parameter mattered for good results (PED-ANOVA)",
        .details = "It compares the values of the best tenth of the trials with those of all trials that were "
                   "trained "
-                  "in full.",
+                  "in full: divergence is how much they differ (Pearson), importance its share of the sum. "
+                  "trials counts those that have the parameter; with fewer than 20 the figures are chance.",
        .fields = sweep_importance_fields,
        .run = run_sweep_importance},
       {.name = "sweep stop",
