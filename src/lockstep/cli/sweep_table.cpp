@@ -173,10 +173,12 @@ std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice,
   Cells cells = cells_of(table, rows);
   const std::string mark = not_reproducible_text(table.spec);
   const bool fits_none = rows.empty() && !table.rows.empty();
+  const bool shows_best = std::ranges::find(rows, table.best()) != rows.end();
+  const bool shows_some = !choice.filter.empty() && !rows.empty() && rows.size() < table.rows.size();
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
          (fits_none ? "no trial fits the filter " + quote(choice.filter) + "\n" : "") +
-         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n" +
-         mark + (mark.empty() ? "" : "\n");
+         (shows_some ? std::to_string(rows.size()) + " shown of " : "") + sweep_counts_text(table, planned) +
+         (shows_best ? "; * is the best" : "") + "\n" + mark + (mark.empty() ? "" : "\n");
 }
 
 std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width) {

@@ -218,6 +218,17 @@ TEST(SweepTable, SaysThatNoRowFits) {
   EXPECT_THAT(sweep_table_text(table_of(0), {}, 0, 1000), Not(HasSubstr("no trial fits")));
 }
 
+TEST(SweepTable, SaysHowManyRowsFitAndNamesTheStarThatIsShown) {
+  const auto end_of = [](const SweepRows& choice) {
+    return split(sweep_table_text(table_of(12), choice, 0, 12), '\n').end()[-2];
+  };
+  EXPECT_EQ(end_of({}), "12 trials: 12 ended; * is the best");
+  EXPECT_EQ(end_of({.filter = "trial<4"}), "4 shown of 12 trials: 12 ended");
+  EXPECT_EQ(end_of({.filter = "trial>9"}), "2 shown of 12 trials: 12 ended; * is the best");
+  EXPECT_EQ(end_of({.limit = 3}), "12 trials: 12 ended");
+  EXPECT_EQ(end_of({.filter = "trial>20"}), "12 trials: 12 ended");
+}
+
 TEST(SweepTable, TellsSmallResultsApart) {
   sweep::Table table = table_of(3);
   table.rows[0].value = 0.0000123456;
