@@ -117,6 +117,20 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         runs.run("sweep", "--resume", "--output", "sweeps/sweep-002", folder=home)
         self.assertIn(continues.format(1), sweep("--x", "1..5"))
 
+    def test_a_file_that_has_changed(self):
+        """What may change is taken from a file, too."""
+        file, output = self.folder / "search.json", self.folder / "of_file"
+        search = {"command": ["echo", "result", "{x}"], "parameters": {"x": "0.5..9.5"}, "count": 3}
+        file.write_text(json.dumps(search))
+        runs.run("sweep", file, "--output", output)
+        before = table(output)
+        file.write_text(json.dumps({**search, "count": 5}))
+        runs.run("sweep", file, "--output", output)
+        self.assertEqual(table(output)[:3], before)
+        self.assertEqual(len(table(output)), 5)
+        file.write_text(json.dumps({**search, "lag": 5}))
+        self.assertIn("its --lag is 8", runs.run("sweep", file, "--output", output, status=2))
+
     def test_output_without_an_end(self):
         """The file has its beginning and its end, and the result is found."""
         script = "echo begin; echo loss $1; yes | head -c 10000000; echo end"
