@@ -2,10 +2,13 @@
 """`sweep fetch` brings the folder of a sweep: all of it, what was missing after an interruption, a snapshot while the
 sweep goes on. It writes into no other folder, and the copy is not taken for the sweep."""
 
+import fcntl
 import json
 import os
 import shutil
+import stat
 import subprocess
+import tarfile
 import unittest
 
 import runs
@@ -14,9 +17,13 @@ from sweeps import lines, table
 
 def files(folder):
     """Path and content of each file that a fetch brings, from sweep.json and the log on."""
-    others = {"lock", "log.lock", "jobs.lock", "fetched.json"}
+    others = {"lock", "log.lock", "jobs.lock", "fetched.json", "fetched.lock"}
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*"))
             if file.is_file() and str(file.relative_to(folder)) not in others}
+
+
+def entries(folder):
+    return {str(entry.relative_to(folder)) for entry in folder.rglob("*")}
 
 
 class SweepFetch(runs.TestFolders, unittest.TestCase):
@@ -156,6 +163,166 @@ class SweepFetch(runs.TestFolders, unittest.TestCase):
         self.assertIn("the list of the sweep's files is damaged",
                       runs.run("sweep", "fetch", "far:there", self.folder / "taken", environment=damaged, status=1))
         self.assertFalse((self.folder / "taken").exists())
+
+    def test_what_cannot_be_read_there_stays_here(self):
+        sweep, copy = self.sweep("unreadable")
+        self.fetch(sweep, copy)
+        before = files(copy)
+        # A path that is too long stands for all that the file server refuses.
+        parts = [os.open(sweep / "trials/0001", os.O_RDONLY)]
+        for _ in range(17):
+            os.mkdir("d" * 250, dir_fd=parts[-1])
+            parts.append(os.open("d" * 250, os.O_RDONLY, dir_fd=parts[-1]))
+        for part in parts:
+            os.close(part)
+        self.assertIn("too long", self.fetch(sweep, copy, status=1))
+        shutil.rmtree(sweep / "trials/0001" / ("d" * 250))
+        if os.geteuid() != 0:
+            (sweep / "trials").chmod(0)
+            self.addCleanup((sweep / "trials").chmod, 0o700)
+            self.assertIn(f'cannot list "{sweep}/trials"', self.fetch(sweep, copy, status=1))
+        self.assertEqual(files(copy), before)
+
+    def test_a_trial_that_has_lost_all_files_is_kept(self):
+        sweep, copy = self.sweep("purged")
+        self.fetch(sweep, copy)
+        before = files(copy)
+        shutil.rmtree(sweep / "trials/0001")
+        for beside in sweep.glob("trials/0001.*"):
+            beside.unlink()
+        (sweep / "trials/0002/left").unlink()
+        said = self.fetch(sweep, copy)
+        self.assertIn("1 file removed", said)
+        self.assertIn(f"kept {copy}/trials/0001: the sweep has lost all files of this trial", said)
+        del before["trials/0002/left"]
+        self.assertEqual(files(copy), before)
+        # What a user has made begin again is no loss.
+        runs.run("sweep", "restart", sweep, "1")
+        self.assertIn("3 files removed", self.fetch(sweep, copy))
+        self.assertEqual(files(copy), files(sweep))
+
+    def checkpoint(self, sweep):
+        folder = sweep / "trials/0000/checkpoints/step-00000001"
+        folder.mkdir(parents=True)
+        for name in ("DONE", "model.safetensors", "optimizer.safetensors"):
+            (folder / name).write_text(name)
+        return folder
+
+    def test_a_half_checkpoint_does_not_stay(self):
+        sweep, copy = self.sweep("half")
+        folder = self.checkpoint(sweep)
+        archive = self.folder / "half.tar"
+        whole = self.far("whole-checkpoint", f'case $last in tar*) sh -c "$last" | tee {archive} ;; *) exec sh -c "$last" ;; esac')
+        runs.run("sweep", "fetch", "--checkpoints", f"far:{sweep}", copy, environment=whole)
+        self.assertEqual(files(copy), files(sweep))
+        with tarfile.open(archive) as sent:
+            self.assertEqual(os.path.basename(sent.getnames()[-1]), "DONE")
+        # A sweep that goes on removes files while they are sent.
+        shutil.rmtree(copy)
+        half = self.far("half-checkpoint", f"""case $last in
+            tar*) rm {folder}/model.safetensors; exec sh -c "$last" ;;
+            *) sh -c "$last" | LC_ALL=C sed '1s/"is_going_on":false/"is_going_on":true/' ;;
+            esac""")
+        self.assertIn("the sweep goes on", runs.run("sweep", "fetch", "--checkpoints", f"far:{sweep}", copy, environment=half))
+        self.assertTrue((copy / "trials/0000/left").exists())
+        self.assertFalse((copy / "trials/0000/checkpoints").exists())
+
+    def test_what_nobody_asked_for_does_not_stay(self):
+        """The login node lists the files of a sweep, and sends others too."""
+        sweep, copy = self.sweep("honest")
+        planted = self.folder / "planted"
+        shutil.copytree(sweep, planted)
+        for name in ("jobs.json", "requests/ask-1", "claims/0", "trials/0000/more", "trials/0000/requests/one.json"):
+            (planted / name).parent.mkdir(parents=True, exist_ok=True)
+            (planted / name).write_text("planted")
+        (planted / "fetched.json").symlink_to("/dev/null")
+        (planted / "trials/link").symlink_to("0000")
+        os.mkfifo(planted / "pipe")
+        (planted / "trials/0001/left").chmod(0o6755)
+        hostile = self.far("planting", f'case $last in tar*) tar -C {planted} -cf - . ;; *) exec sh -c "$last" ;; esac')
+        runs.run("sweep", "fetch", f"far:{sweep}", copy, environment=hostile)
+        self.assertEqual(files(copy), files(sweep))
+        allowed = {*files(sweep), "fetched.json", "fetched.lock"}
+        self.assertEqual({name for name in entries(copy) if not (copy / name).is_dir()}, allowed)
+        self.assertFalse({"requests", "claims", "trials/0000/requests"} & entries(copy))
+        self.assertFalse((copy / "fetched.json").is_symlink())
+        self.assertIn("is a copy of the sweep", runs.run("sweep", "restart", copy, "1", status=2))
+        self.assertEqual((copy / "trials/0001/left").stat().st_mode & (stat.S_ISUID | stat.S_ISGID), 0)
+
+    def test_weights_that_are_left_out_are_whole_or_gone(self):
+        sweep, copy = self.sweep("cut-weights")
+        for trial in range(3):
+            (sweep / f"trials/000{trial}/model.safetensors").write_text("weights")
+        self.fetch(sweep, copy)
+        (copy / "trials/0000/model.safetensors").write_text("wei")
+        self.assertIn("1 file removed", self.fetch(sweep, copy, "--weights=false"))
+        self.assertEqual({name for name in files(copy) if name.endswith(".safetensors")},
+                         {"trials/0001/model.safetensors", "trials/0002/model.safetensors"})
+        self.fetch(sweep, copy)
+        self.assertEqual(files(copy), files(sweep))
+
+    def test_a_copy_is_not_in_its_sweep(self):
+        sweep, _ = self.sweep("outer")
+        before = files(sweep)
+        for target in (sweep / "copy", sweep / "trials/0000/a/b"):
+            self.assertIn(f'"{target}" is in the sweep "{sweep}"', self.fetch(sweep, target, status=2))
+        self.assertEqual(files(sweep), before)
+        self.assertFalse((sweep / "copy").exists())
+
+    def test_a_file_may_become_a_folder_and_a_folder_a_file(self):
+        sweep, copy = self.sweep("kinds")
+        self.fetch(sweep, copy)
+        left = sweep / "trials/0001/left"
+        left.unlink()
+        (left / "deep").mkdir(parents=True)
+        (left / "deep/one").write_text("one")
+        self.fetch(sweep, copy)
+        self.assertEqual(files(copy), files(sweep))
+        shutil.rmtree(left)
+        left.write_text("a file again")
+        self.fetch(sweep, copy)
+        self.assertEqual(files(copy), files(sweep))
+        shutil.rmtree(left.parent)
+        self.fetch(sweep, copy)
+        self.assertNotIn("trials/0001", entries(copy))
+
+    def test_a_copy_is_not_stopped_and_says_what_it_is(self):
+        sweep, copy = self.sweep("asked")
+        (sweep / "trials/0000/requests").mkdir()
+        (sweep / "trials/0000/requests/one.json").write_text("{}")
+        (sweep / "trials/0000/events").mkdir()
+        (sweep / "trials/0000/events/rank-0-attempt-0.jsonl").write_text("")
+        self.fetch(sweep, copy)
+        for words, instead in ((["sweep", "stop", copy], ""), (["sweep", "stop", copy, "0"], " 0"),
+                               (["stop", copy / "trials/0000"], " 0")):
+            said = runs.run(*words, status=2)
+            self.assertIn(f'"{copy}" is a copy of the sweep "{sweep}"', said)
+            self.assertIn(f"hint: lockstep sweep stop {sweep}{instead};", said)
+        self.assertFalse({"requests", "trials/0000/requests"} & entries(copy))
+        for command in ("show", "watch"):
+            self.assertIn(f"\na copy of {sweep}\n", runs.run("sweep", command, copy))
+            self.assertNotIn("a copy of", runs.run("sweep", command, sweep))
+        self.assertNotIn("a copy of", runs.run("sweep", "show", copy, "--json"))
+
+    def test_one_fetches_at_a_time(self):
+        sweep, copy = self.sweep("twice")
+        copy.mkdir()
+        (copy / "fetched.json.part").write_text("{")  # of one that was killed
+        self.fetch(sweep, copy)
+        with open(copy / "fetched.lock", "r+b") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            self.assertIn(f'another program fetches into "{copy}"', self.fetch(sweep, copy, status=2))
+        self.fetch(sweep, copy)
+
+    def test_a_program_there_that_knows_no_lists(self):
+        older = self.far("older", "echo 'lockstep: there is no command \"sweep-files\"' >&2; exit 2")
+        said = runs.run("sweep", "fetch", "far:search", self.folder / "of-older", environment=older, status=1)
+        self.assertIn('the files of "far:search" cannot be listed', said)
+        self.assertIn("hint: the program there must be of the version that is here, and the login shell there must print nothing",
+                      said)
+        self.assertIn('"far:" names no sweep', runs.run("sweep", "fetch", "far:", environment=older, status=2))
+        large = self.far("large", f"""printf '%s\\n{2**63 - 1} 5 one\\0{2**63 - 1} 5 two\\0' '{json.dumps({"folder": "/there", "begun": 1, "is_going_on": False})}'""")
+        self.assertIn("is damaged", runs.run("sweep", "fetch", "far:search", self.folder / "of-older", environment=large, status=1))
 
     def test_a_long_output_stays_short_on_the_disk(self):
         """Its middle takes no space (docs/sweeps.md)."""

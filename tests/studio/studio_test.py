@@ -65,6 +65,13 @@ class StudioPages(browser.Studio, unittest.TestCase):
         ticks = self.page.evaluate("import('/plot.js').then(plot => [plot.ticks(39, 41, 4, 1), plot.ticks(39, 41, 4)])")
         self.assertEqual(ticks, [[39, 40, 41], [39, 39.5, 40, 40.5, 41]])
 
+    def test_an_axis_has_few_ticks_whatever_its_limits(self):
+        """Also where steps are shorter than the distance of two numbers, or the axis is longer than any number."""
+        ticks = self.page.evaluate("""import('/plot.js').then(({ ticks }) => [[0.7, 0.7 + 2 ** -53], [-1e308, 1e308], [0, 5e-324],
+            [1e15, 1e15 + 1]].map(([low, high]) => ticks(low, high, 4)))""")
+        self.assertEqual(ticks[:3], [[0.7], [-1e308], [0]])
+        self.assertTrue(1 <= len(ticks[3]) <= 6 and all(1e15 <= one <= 1e15 + 1 for one in ticks[3]), ticks[3])
+
     def test_a_folder_is_trained_from_the_list_of_runs(self):
         self.browser.show(self.server, "/runs", "button:text-is('New training…')")
         self.page.click("button:text-is('New training…')")

@@ -61,6 +61,45 @@ class ATrialsPlace(browser.Studio, unittest.TestCase):
         self.assertEqual({trial for trial, _ in shown()}, {3, 4})
 
 
+def write_results(folder, results):
+    write_sweep(folder, 0)
+    with open(folder / "log.jsonl", "w", encoding="utf-8") as log:
+        for trial, result in enumerate(results):
+            log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"size={trial}", "mode=a"]}) + "\n")
+            log.write(json.dumps({"kind": "outcome", "trial": trial, "state": "ended", "value": result, "seconds": 1}) + "\n")
+
+
+class OddSweeps(browser.Studio, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        write_results(cls.root / "near", [0.7, 0.7000000000000001])
+        write_results(cls.root / "far", [1e308, -1e308, 1.7e308])
+        write_results(cls.root / "copy", [0.5])
+        (cls.root / "copy/fetched.json").write_text(json.dumps({"sweep": "far:/there/search", "begun": 0}), encoding="utf-8")
+
+    def open(self, name):
+        self.browser.show(self.server, "/experiments", "tbody a")
+        self.page.click(f"tbody a:has-text('{name}')")
+        self.page.wait_for_selector("table.trials tbody tr")
+
+    def test_results_that_are_as_near_or_as_far_as_numbers_can_be(self):
+        for name, count in (("near", 2), ("far", 3)):
+            self.open(name)
+            dots = self.page.locator("svg.history circle.dot")
+            self.assertEqual(dots.count(), count)
+            heights = [float(dots.nth(number).get_attribute("cy")) for number in range(count)]
+            self.assertTrue(all(0 <= one <= 236 for one in heights), heights)
+            self.assertEqual(len(set(heights)), count)
+
+    def test_a_copy_offers_only_what_it_can_do(self):
+        self.open("copy")
+        self.page.wait_for_selector("p:has-text('A copy of far:/there/search, which can be continued and changed only there')")
+        names = self.page.locator(".tools button, td.act button").all_inner_texts()
+        self.assertFalse({"Continue", "Restart", "Note"} & set(names), names)
+        self.assertTrue({"Make report", "Hide"} <= set(names), names)
+        self.assertEqual(self.browser.axe_findings(), [])
+
+
 class ManyTrials(browser.Studio, unittest.TestCase):
     @classmethod
     def prepare(cls):
@@ -151,6 +190,10 @@ class ManyTrials(browser.Studio, unittest.TestCase):
         self.assertAlmostEqual(top("table.trials thead th"), box.bounding_box()["y"], delta=3)
         self.assertEqual(self.browser.axe_findings(), [])
         self.page.locator(".pages").first.locator("button:text-is('Next')").click()
+        self.page.wait_for_function("() => document.querySelector('.trials-box').scrollTop === 0")
+        # Another order is seen from its beginning.
+        self.page.evaluate("document.querySelector('.trials-box').scrollTop = 1000")
+        self.page.click("th button:has-text('Trial')")
         self.page.wait_for_function("() => document.querySelector('.trials-box').scrollTop === 0")
         # A filter counts for the charts, too.
         self.page.fill("input[aria-label='Filter trials']", "size<7")

@@ -126,10 +126,11 @@ TakenArchive take_archive(const std::vector<std::string>& words, int input,
   ::fcntl(reading.get(), F_SETFL, 0);
   const pid_t sender = launch::start_process(
       {.program = words.front(), .words = words, .input = input, .output = pipe.writing.get()});
-  const pid_t taker = launch::start_process(
-      {.program = "tar",
-       .words = {"tar", "-C", folder.string(), "--no-same-owner", "--warning=no-timestamp", "-xf", "-"},
-       .input = reading.get()});
+  const pid_t taker =
+      launch::start_process({.program = "tar",
+                             .words = {"tar", "-C", folder.string(), "--no-same-owner",
+                                       "--no-same-permissions", "--warning=no-timestamp", "-xf", "-"},
+                             .input = reading.get()});
   pipe = {};
   reading = {};
   const int sent = launch::exit_status(launch::wait_for_end(sender).status.value_or(0));

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "lockstep/record/follower.h"
 #include "lockstep/record/requests.h"
 #include "lockstep/record/state.h"
+#include "lockstep/sweep/fetched_sweep.h"
 
 namespace lockstep::cli {
 namespace {
@@ -165,6 +167,16 @@ class StopWait {
   int failed_ = 0;
 };
 
+// A run in trials/0007 of a copy of a sweep: its trials are not trained here.
+void check_is_in_no_copy(const std::string& run) {
+  std::error_code none;
+  const std::filesystem::path folder = std::filesystem::canonical(run, none);
+  if (folder.parent_path().filename() != "trials") return;
+  const auto trial = parse_number<int64_t>(folder.filename().string());
+  sweep::check_is_no_copy({folder.parent_path().parent_path()},
+                          "stop SWEEP" + (trial ? " " + std::to_string(*trial) : ""));
+}
+
 }  // namespace
 
 std::vector<FieldInfo> stop_fields() { return fields_of<StopChoice>(); }
@@ -172,7 +184,10 @@ std::vector<FieldInfo> stop_fields() { return fields_of<StopChoice>(); }
 int run_stop(const Call& call, Console& console) {
   const auto choice = settings_of<StopChoice>(call);
   const Request request = request_of(choice);
-  for (const std::string& folder : call.words) record::state_of(folder);  // all are runs
+  for (const std::string& folder : call.words) {
+    record::state_of(folder);  // all are runs
+    check_is_in_no_copy(folder);
+  }
   std::vector<AskedRun> asked;
   for (const std::string& folder : call.words) {
     if (auto run = ask(folder, request, choice.wait, console)) asked.push_back(std::move(*run));

@@ -127,6 +127,8 @@ void warn_of_few_trials(const std::vector<sweep::Importance>& importances, Conso
                std::to_string(sweep::kFewTrials) + " that have it were trained in full\n");
 }
 
+std::string in_line(const std::string& text) { return text.empty() ? "" : printable(text) + "\n"; }
+
 std::string shown_sweep(const Call& call) { return sweep::shown_sweep({call.words.front()}); }
 
 }  // namespace
@@ -137,11 +139,13 @@ std::vector<FieldInfo> sweep_importance_fields() { return fields_of<JsonOutput>(
 std::vector<FieldInfo> sweep_export_fields() { return fields_of<SweepExportChoice>(); }
 
 int run_sweep_show(const Call& call, Console& console) {
-  const sweep::Table table = sweep::read_table({call.words.front()});
+  const sweep::SweepPaths paths{call.words.front()};
+  const sweep::Table table = sweep::read_table(paths);
   const SweepRows rows = rows_of(call);
   console.print(settings_of<JsonOutput>(call).json
                     ? as_json(table, chosen_rows(table, rows))
-                    : sweep_table_text(table, rows, console.table_width(), planned_trials(table.spec)));
+                    : sweep_table_text(table, rows, console.table_width(), planned_trials(table.spec)) +
+                          in_line(sweep::copy_text(paths)));
   return 0;
 }
 
@@ -153,6 +157,7 @@ int run_sweep_watch(const Call& call, Console& console) {
     return watch_on_terminal({call.words.front()}, rows);
   const sweep::SweepPaths paths{call.words.front()};
   sweep::TableReader reader(paths);
+  const std::string copy = in_line(sweep::copy_text(paths));
   PlannedTrials planned;
   launch::StopSignals signals("");
   std::mutex mutex;
@@ -162,7 +167,7 @@ int run_sweep_watch(const Call& call, Console& console) {
   while (!signals.token().stop_requested()) {
     const sweep::Table table = reader.read();
     const int64_t count = planned.of(table.spec);
-    const std::string text = sweep_table_text(table, rows, console.table_width(), count);
+    const std::string text = sweep_table_text(table, rows, console.table_width(), count) + copy;
     if (text != shown) console.print(text + "\n");
     shown = text;
     if (!table.is_going_on && (is_complete(table, count) || !has_jobs_left(paths))) return 0;
@@ -241,6 +246,7 @@ int run_sweep_stop(const Call& call, Console& console) {
     return 0;
   }
   const int64_t trial = trial_of(call.words[1]);
+  sweep::check_is_no_copy(paths, "stop SWEEP " + std::to_string(trial));
   sweep::check_is_trial(paths, trial);
   if (!table.can_end(trial))
     throw Error(ErrorCode::not_found, "trial " + std::to_string(trial) + " is not running",

@@ -16,6 +16,7 @@
 #include "lockstep/cli/help.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/sweep/engine.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/table_reader.h"
 
 namespace lockstep::cli {
@@ -88,6 +89,7 @@ class Watch {
  public:
   Watch(sweep::SweepPaths paths, const SweepRows& rows) : paths_(std::move(paths)), reader_(paths_) {
     view_.rows = rows;
+    view_.copy = sweep::copy_text(paths_);
   }
 
   int run() {
@@ -297,10 +299,12 @@ class Watch {
   bool quits_ = false;
 };
 
-// That another sweep may give another table; none if it does not. Where they leave no line for a row, the
-// last ones are left out.
-std::vector<std::string> mark_lines(const sweep::Table& table, int width, int height) {
-  const std::string mark = not_reproducible_text(table.spec);
+// That it is a copy, and that another sweep may give another table; none if neither is so. Where they leave
+// no line for a row, the last ones are left out.
+std::vector<std::string> mark_lines(const std::string& copy, const sweep::Table& table, int width,
+                                    int height) {
+  std::string mark = not_reproducible_text(table.spec);
+  if (!copy.empty()) mark = printable(copy) + (mark.empty() ? "" : "; ") + mark;
   if (mark.empty()) return {};
   std::vector<std::string> lines = split(wrap(mark, width, 0), '\n');
   const auto most = static_cast<size_t>(std::max(0, height - kHeadLines - kFootLines - 1));
@@ -332,7 +336,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   };
   if (!rows.empty() && has(view.trial) == rows.end()) view.trial = rows.front()->trial;
   const std::vector<std::string> all = table_lines(table, rows, view, width);
-  const std::vector<std::string> foot = mark_lines(table, width, height);
+  const std::vector<std::string> foot = mark_lines(view.copy, table, width, height);
   const int64_t shown = std::max<int64_t>(1, height - kHeadLines - kFootLines - std::ssize(foot));
   const auto count = static_cast<int64_t>(rows.size());
   const int64_t mark = rows.empty() ? 0 : has(view.trial) - rows.begin();

@@ -18,6 +18,7 @@ struct SweepView {
   std::string prompt{};   ///< what is asked for; empty: nothing
   std::string typed{};    ///< the answer so far
   std::string message{};  ///< what the last key did
+  std::string copy{};     ///< that it is a copy, and of which sweep; empty: it is none
   PlannedTrials planned{};
 };
 

@@ -140,6 +140,17 @@ TEST(SweepTable, HasItsBestTrialFirst) {
   EXPECT_THAT(shown("result"), testing::ElementsAre(3, 2, 4, 0, 1, 5));
 }
 
+TEST(SweepScreen, SaysThatItIsACopy) {
+  SweepView view{.copy = "a copy of far:/there"};
+  sweep::Table table = table_of(3);
+  std::vector<std::string> lines = sweep_screen(table, view, 80, 24);
+  EXPECT_EQ(lines[lines.size() - 3], "a copy of far:/there");
+  table.spec.not_reproducible = {"--max-time"};
+  lines = sweep_screen(table, view, 200, 24);
+  EXPECT_EQ(lines[lines.size() - 3],
+            "a copy of far:/there; another sweep may give another table, because of --max-time");
+}
+
 TEST(SweepTable, SaysWhatMayGiveAnotherOne) {
   sweep::Table table = table_of(3);
   const std::string text = sweep_table_text(table, {}, 0, 3);

@@ -29,8 +29,14 @@ inline std::optional<std::filesystem::path> sweep_of_trial(const std::filesystem
   return sweep;
 }
 
-/// not_found: the sweep has removed the weights of this trial.
+/// not_found: the sweep has removed the weights of this trial, or they were not copied with it.
 inline Error removed_weights(const std::filesystem::path& run_folder, const std::filesystem::path& sweep) {
+  std::error_code none;
+  if (std::filesystem::exists(sweep / "fetched.json", none))
+    return {ErrorCode::not_found,
+            quote(run_folder.string()) + " has no weights: " + quote(sweep.string()) +
+                " is a copy, and these were not kept by the sweep, or not copied",
+            "lockstep sweep fetch copies those that the sweep has kept, unless --weights=false is given"};
   return {ErrorCode::not_found,
           quote(run_folder.string()) + " has no weights: the sweep keeps those of its best trials only " +
               "(--keep-weights)",

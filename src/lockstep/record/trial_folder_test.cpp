@@ -24,5 +24,14 @@ TEST(TrialFolder, NamesItsSweepAsItWasNamed) {
   EXPECT_EQ(sweep_of_trial(sweep / "others/0003"), std::nullopt);
 }
 
+TEST(TrialFolder, ACopyMayLackWeightsThatTheSweepHas) {
+  const test::TemporaryFolder folder;
+  const auto said = [&] { return std::string(removed_weights("copy/trials/0001", folder.path()).what()); };
+  EXPECT_NE(said().find("keeps those of its best trials only (--keep-weights)"), std::string::npos);
+  write_file_atomic(folder.path() / "fetched.json", "{}\n");
+  EXPECT_NE(said().find("is a copy"), std::string::npos);
+  EXPECT_EQ(said().find("--keep-weights"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::record

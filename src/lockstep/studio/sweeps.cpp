@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/studio/runs.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/importance.h"
 #include "lockstep/sweep/parallel_coordinates.h"
 #include "lockstep/sweep/search.h"
@@ -181,6 +182,8 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const 
   json["command"] = table.spec.command;
   json["options"] = to_json(table.spec.options);
   json["not_reproducible"] = not_reproducible_text(table.spec);
+  const auto from = sweep::fetched_from(paths);
+  json["copy_of"] = from ? from->sweep : "";
   std::error_code none;
   json["has_report"] = fs::is_regular_file(paths.report(), none);
   Json& parameters = json["parameters"] = Json::array();

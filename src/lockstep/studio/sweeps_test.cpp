@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/sweep/fetched_sweep.h"
 #include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::studio {
@@ -47,6 +48,13 @@ TEST_F(ListedSweeps, APageGetsTheOrderOfResultsAndWhatMayChangeThem) {
   EXPECT_EQ(about["not_reproducible"], "another sweep may give another table, because of --metric seconds");
   EXPECT_EQ(about["places"].dump(), "[[0,2],[0,0],[0,1],[2,3]]");
   EXPECT_FALSE(about["rows"][0].contains("place")) << "a parameter may have this name";
+}
+
+TEST_F(ListedSweeps, APageKnowsACopy) {
+  const sweep::Table table = sweep::read_table(paths_);
+  EXPECT_EQ(about_sweep("one", paths_, table)["copy_of"], "");
+  mark_as_fetched(paths_, {.sweep = "far:/there/one"});
+  EXPECT_EQ(about_sweep("one", paths_, table)["copy_of"], "far:/there/one");
 }
 
 // A damaged log may be long, and the list is asked for each second.

@@ -16,7 +16,7 @@ std::optional<FetchedSweep> fetched_from(const SweepPaths& paths) {
   constexpr int64_t kMostBytes = 1 << 20;
   const std::filesystem::path file = paths.folder / kFetchedMark;
   std::error_code none;
-  if (!std::filesystem::exists(file, none)) return std::nullopt;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(file, none))) return std::nullopt;
   try {
     FetchedSweep from;
     read_json(record::known_part<FetchedSweep>(parse_json(read_regular_file(file, kMostBytes))), from,
@@ -26,6 +26,11 @@ std::optional<FetchedSweep> fetched_from(const SweepPaths& paths) {
     throw Error(ErrorCode::corrupt_data, quote(file.string()) + " is damaged: " + error.what(),
                 "fetch the sweep into another folder");
   }
+}
+
+std::string copy_text(const SweepPaths& paths) {
+  const auto from = fetched_from(paths);
+  return from ? "a copy of " + from->sweep : "";
 }
 
 void mark_as_fetched(const SweepPaths& paths, const FetchedSweep& from) {

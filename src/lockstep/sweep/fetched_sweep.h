@@ -12,6 +12,9 @@ namespace lockstep::sweep {
 /// Name of the mark in the copy's folder.
 inline constexpr const char* kFetchedMark = "fetched.json";
 
+/// Name of the lock of who fetches into the folder.
+inline constexpr const char* kFetchedLock = "fetched.lock";
+
 /// The mark: whose copy a folder is.
 struct FetchedSweep {
   std::string sweep{};  ///< as commands here take it: "far:/home/me/search"
@@ -24,6 +27,9 @@ struct FetchedSweep {
 
 /// Nothing if the folder is no copy. Throws corrupt_data.
 std::optional<FetchedSweep> fetched_from(const SweepPaths& paths);
+
+/// "a copy of far:/home/me/search"; empty if the folder is no copy. Throws corrupt_data.
+std::string copy_text(const SweepPaths& paths);
 
 void mark_as_fetched(const SweepPaths& paths, const FetchedSweep& from);
 

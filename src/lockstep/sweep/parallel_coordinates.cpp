@@ -10,10 +10,10 @@ namespace {
 
 double place_on(const ParallelAxis& axis, double value) {
   if (!axis.choices.empty()) return (value + 0.5) / static_cast<double>(axis.choices.size());
-  if (axis.low == axis.high) return 0.5;
-  const auto scaled = [&](double x) { return axis.log ? std::log(x) : x; };
-  const double place = (scaled(value) - scaled(axis.low)) / (scaled(axis.high) - scaled(axis.low));
-  return std::clamp(place, 0.0, 1.0);
+  // Half of each: the distance of two results may be more than any number.
+  const auto scaled = [&](double x) { return (axis.log ? std::log(x) : x) / 2; };
+  const double span = scaled(axis.high) - scaled(axis.low);
+  return span > 0 ? std::clamp((scaled(value) - scaled(axis.low)) / span, 0.0, 1.0) : 0.5;
 }
 
 ParallelAxis axis_of(const Parameter& parameter) {

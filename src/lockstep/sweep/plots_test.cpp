@@ -42,6 +42,15 @@ TEST(ParallelCoordinates, PlacesTheBestFirst) {
   EXPECT_EQ(plot.lines[1].rank, 1);
 }
 
+TEST(ParallelCoordinates, ResultsMayBeAsFarApartAsNumbersCanBe) {
+  const ParallelCoordinates plot =
+      parallel_coordinates(table_of({row_of(0, -1e308, {}), row_of(1, 1e308, {}), row_of(2, 0, {})}));
+  ASSERT_EQ(plot.lines.size(), 3u);
+  EXPECT_EQ(plot.lines[0].places.back(), 1);
+  EXPECT_EQ(plot.lines[1].places.back(), 0.5);
+  EXPECT_EQ(plot.lines[2].places.back(), 0);
+}
+
 TEST(ParallelCoordinates, HasAxesWithoutTrials) {
   EXPECT_TRUE(parallel_coordinates(table_of({})).lines.empty());
   EXPECT_EQ(parallel_coordinates(table_of({})).axes.size(), 4u);

@@ -1,7 +1,7 @@
 // Results of a sweep over its trials: a dot for each trial, and a line for the best until then of those that were trained
 // in full.
 import { counted, isNumber, resultText } from "./format.js";
-import { figureTexts, ticks } from "./plot.js";
+import { figureTexts, leastSpan, ticks } from "./plot.js";
 
 const m = window.m;
 const [width, height] = [460, 236];
@@ -20,11 +20,12 @@ function pointsOf({ rows, maximize }, isShown) {
 function scaleOf(points) {
   const results = points.map((one) => one.result);
   let [low, high] = [Math.min(...results), Math.max(...results)];
-  const pad = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
-  [low, high] = [low - pad, high + pad];
+  const pad = high > low ? Math.max((high - low) * 0.06, leastSpan(low, high)) : Math.abs(high) * 0.1 || 1;
+  [low, high] = [Math.max(low - pad, -Number.MAX_VALUE), Math.min(high + pad, Number.MAX_VALUE)];
+  const share = (result) => (result / 2 - low / 2) / (high / 2 - low / 2); // the whole distance may be infinite
   const [first, last] = [points[0].trial, points[points.length - 1].trial];
   return { low, high, first, last, x: (trial) => box.left + (last === first ? 0.5 : (trial - first) / (last - first)) * (width - box.left - box.right),
-    y: (result) => box.top + (1 - (result - low) / (high - low)) * (height - box.top - box.bottom) };
+    y: (result) => box.top + (1 - share(result)) * (height - box.top - box.bottom) };
 }
 
 // As steps: the best changes at a trial.

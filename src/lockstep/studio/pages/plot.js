@@ -3,15 +3,20 @@ import { figure } from "./format.js";
 
 export const margin = { left: 56, right: 12, top: 10, bottom: 26 };
 
+const mostTicks = 50;
+
+// Values that are nearer to each other have too few numbers between them for an axis.
+export const leastSpan = (low, high) => Math.max(8 * Number.EPSILON * Math.max(Math.abs(low), Math.abs(high)), 1e-300);
+
 // Steps of 1, 2 or 5 times a power of ten, and of at least `least`.
 export function ticks(low, high, most, least = 0) {
   const span = high - low;
-  if (!(span > 0)) return [low];
+  if (!(span > leastSpan(low, high)) || !Number.isFinite(span)) return [low];
   const raw = Math.max(span / most, least);
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw);
   const list = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) list.push(Math.abs(at) < step * 1e-9 ? 0 : at);
+  for (let number = Math.ceil(low / step); number * step <= high + step * 1e-9 && list.length < mostTicks; ++number) list.push(number * step || 0);
   return list;
 }
 

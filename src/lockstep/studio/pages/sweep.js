@@ -55,12 +55,12 @@ export class SweepPage extends Polled {
   }
 
   buttons() {
-    const { going_on: isGoingOn, has_report: hasReport } = this.about;
+    const { going_on: isGoingOn, has_report: hasReport, copy_of: copyOf } = this.about;
     const trials = [...this.picked].sort((a, b) => a - b);
     return [
       isGoingOn ? m("button.danger", { type: "button", onclick: this.question(this.of("stop"), { title: "Stop this sweep?", button: "Stop", danger: true,
         text: "Its trials save what they have, and it can be continued." }) }, "Stop")
-        : m("button", { type: "button", onclick: this.question(this.of("resume"), { title: "Continue this sweep?", button: "Continue",
+        : copyOf ? null : m("button", { type: "button", onclick: this.question(this.of("resume"), { title: "Continue this sweep?", button: "Continue",
           text: "Trials that are not over are trained, in the background of the machine on which studio runs." }) }, "Continue"),
       m("button", { type: "button", onclick: this.makeReport(trials) }, "Make report"),
       hasReport ? m("button", { type: "button", "aria-expanded": String(this.showsReport), onclick: () => { this.showsReport = !this.showsReport; } }, this.showsReport ? "Hide report" : "Report") : null,
@@ -125,14 +125,15 @@ export class SweepPage extends Polled {
   actions(row) {
     const { trial } = row;
     const isHidden = this.choice.hidden.has(trial);
+    const hide = m("button.quiet", { type: "button", "aria-label": `${isHidden ? "Show" : "Hide"} trial ${trial}`, onclick: () => this.toggleHidden(trial) }, isHidden ? "Show" : "Hide");
+    if (this.about.copy_of) return hide; // nothing else can change it
     const isPaused = row.state === "waiting" && row.result !== null && this.about.going_on;
     const act = row.state === "running" || isPaused
       ? m("button.quiet", { type: "button", "aria-label": `Stop trial ${trial}`, onclick: this.question(this.of("stop", { trial }), { title: `Stop trial ${trial}?`, button: "Stop the trial", danger: true, text: "It ends with the result that it has." }) }, "Stop")
       : row.state === "waiting" ? null
         : m("button.quiet", { type: "button", "aria-label": `Restart trial ${trial}`, onclick: this.question(this.of("restart", { trial }), { title: `Restart trial ${trial}?`, button: "Restart", danger: true,
           text: "Its result is forgotten, and it is trained from the start: at once if the sweep goes on, else when it is continued." }) }, "Restart");
-    return [act, m("button.quiet", { type: "button", "aria-label": `Note on trial ${trial}`, onclick: () => this.annotate(row) }, "Note"),
-      m("button.quiet", { type: "button", "aria-label": `${isHidden ? "Show" : "Hide"} trial ${trial}`, onclick: () => this.toggleHidden(trial) }, isHidden ? "Show" : "Hide")];
+    return [act, m("button.quiet", { type: "button", "aria-label": `Note on trial ${trial}`, onclick: () => this.annotate(row) }, "Note"), hide];
   }
 
   heading(column, title, isNumber) {
@@ -165,7 +166,10 @@ export class SweepPage extends Polled {
   followQuestion() {
     const { text, states, sort, down } = this.choice;
     const question = JSON.stringify([text, [...states], sort, down, [...this.brushes]]);
-    if (question !== this.asked) Object.assign(this, { page: 0, asked: question });
+    if (question === this.asked) return;
+    Object.assign(this, { page: 0, asked: question });
+    const box = document.querySelector(".trials-box");
+    if (box) box.scrollTop = 0;
   }
 
   firstOf(shown) {
@@ -234,6 +238,7 @@ export class SweepPage extends Polled {
     const numbers = new Set(shown.map((row) => row.trial));
     return m("div.sweep", m(".head", m("div", m("h1", m("bdi", about.name)), m("p", m(State, stateOf(about)),
       ` · ${about.maximize ? "the highest" : "the lowest"} `, m("bdi", about.metric)),
+      about.copy_of ? m("p.soft", "A copy of ", m("bdi", about.copy_of), ", which can be continued and changed only there") : null,
       about.not_reproducible ? m("p.soft", about.not_reproducible[0].toUpperCase() + about.not_reproducible.slice(1)) : null), m(".tools", this.buttons())),
     this.error ? m(Problem, { error: this.error }) : null, this.output(), m(".spaced"), this.tiles(),
     m("div", this.showsReport && about.has_report ? [m("iframe.report", { key: this.reports, src: `/api/sweep-report?id=${this.id}`, title: "Report", sandbox: "" })] : []),

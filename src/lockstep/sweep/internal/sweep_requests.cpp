@@ -47,9 +47,13 @@ void make_request(const SweepPaths& paths, const SweepRequest& request) {
 }
 
 void ask_to_stop(const SweepPaths& paths, int64_t trial) {
+  check_is_no_copy(paths, "stop SWEEP " + std::to_string(trial));
   make_request(paths, {.what = "stop", .trial = trial});
 }
-void ask_to_stop(const SweepPaths& paths) { make_request(paths, {.what = "stop"}); }
+void ask_to_stop(const SweepPaths& paths) {
+  check_is_no_copy(paths, "stop SWEEP");
+  make_request(paths, {.what = "stop"});
+}
 
 void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
   if (record::is_end_asked(paths.trial(trial))) return;

@@ -110,10 +110,11 @@ TEST(CustomLoop, ALossThatPredictsKeepsItsPrecision) {
 }
 
 TEST(CustomLoop, AveragedVarianceLosesThePartBetweenShards) {
-  const Moments low{4, {0.0}, {3.0}}, high{4, {2.0}, {3.0}};  // variances 1, means 0 and 2
-  EXPECT_DOUBLE_EQ(averaged(low, high).mean[0], 1);
-  EXPECT_DOUBLE_EQ(averaged(low, high).deviation[0] / 7, 1);
-  EXPECT_DOUBLE_EQ(pooled(low, high).deviation[0] / 7, (3 + 3 + 8 * 1.0) / 7);
+  const std::vector<BatchNormInfo> norm{{.channels = 1}};
+  const Moments low{4, {0.0, 3.0}}, high{4, {2.0, 3.0}};  // variances 1, means 0 and 2
+  EXPECT_DOUBLE_EQ(averaged(norm, low, high).values[0], 1);
+  EXPECT_DOUBLE_EQ(averaged(norm, low, high).values[1] / 7, 1);
+  EXPECT_DOUBLE_EQ(pooled(norm, low, high).values[1] / 7, (3 + 3 + 8 * 1.0) / 7);
 }
 
 // Every rank has its part of the data. All end when the first rank has no more, so the rest of the others'

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <ATen/Functions.h>
 #include <torch/nn/module.h>
 
 #include "lockstep/base/counted.h"
 #include "lockstep/base/error.h"
+#include "lockstep/base/share.h"
 #include "lockstep/device/random_scope.h"
 #include "lockstep/kernels/direct_kernels.h"
 #include "lockstep/train/step/bad_loss.h"
@@ -95,23 +97,23 @@ at::Tensor rows_of(const data::Batch& batch, const std::vector<at::Tensor>& meas
 struct Folded {
   double count = 0;
   double loss = 0;
-  std::vector<Moments> moments = {};
+  Moments moments = {};
 };
 
 Folded fold_rows(const at::Tensor& rows, const std::vector<BatchNormInfo>& norms, StateAggregation state) {
-  std::vector<Folded> shards;
-  for (int64_t shard = 0; shard < rows.size(0); ++shard) {
-    const double* row = rows.const_data_ptr<double>() + shard * rows.size(1);
-    shards.push_back({row[kCountColumn], row[kLossColumn],
-                      moments_from(norms, row + kStatisticsColumn, static_cast<int64_t>(row[kCountColumn]))});
-  }
   const auto combine = state == StateAggregation::pooled ? pooled : averaged;
-  return comm::fold(shards, 0, rows.size(0), [&](const Folded& left, const Folded& right) {
-    Folded both{left.count + right.count, left.loss + right.loss};
-    for (size_t i = 0; i < left.moments.size(); ++i)
-      both.moments.push_back(combine(left.moments[i], right.moments[i]));
-    return both;
-  });
+  return fold_tree(
+      0, rows.size(0),
+      [&](int64_t shard) {
+        const double* row = rows.const_data_ptr<double>() + shard * rows.size(1);
+        return Folded{row[kCountColumn], row[kLossColumn],
+                      moments_from(norms, row + kStatisticsColumn, static_cast<int64_t>(row[kCountColumn]))};
+      },
+      [&](Folded& left, Folded right) {
+        left.count += right.count;
+        left.loss += right.loss;
+        left.moments = combine(norms, std::move(left.moments), std::move(right.moments));
+      });
 }
 
 // The divisor of sums. Pieces at the end of streams may have no target; their loss and gradient are zero.

@@ -321,7 +321,7 @@ StepOutcome Training::update(Worker& worker, const data::Batch& batch, const Los
 // depend on who computed the shards.
 Score Training::fold_results(int64_t shard_count) {
   const auto results = step_shards_.reduce(shard_count, state_.pieces, norms_);
-  const ShardResult sum = step_shards_.sum();
+  const ShardResult sum = step_shards_.sum(norms_);
   if (!starts_again_after(score_of(sum).loss)) errors_.check_losses(results);
   update_->take_results({results, sum}, state_.step + 1);
   return score_of(sum);

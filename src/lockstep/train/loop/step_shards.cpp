@@ -33,7 +33,7 @@ void StepShards::note_worker(Range shards, int64_t worker) {
 std::span<const ShardResult> StepShards::reduce(int64_t shard_count, int64_t pieces,
                                                 const std::vector<BatchNormInfo>& norms) {
   shard_count_ = shard_count;
-  reduce_results(results_, shard_count, pieces, norms, comm_);
+  reduce_results(results_, shard_count, pieces, norms, comm_, &table_);
   computed_by_ = std::exchange(workers_, owners_);
   computed_by_.resize(static_cast<size_t>(shard_count));
   return std::span<const ShardResult>(results_).first(static_cast<size_t>(shard_count));

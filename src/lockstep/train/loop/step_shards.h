@@ -29,7 +29,9 @@ class StepShards {
   std::span<const ShardResult> reduce(int64_t shard_count, int64_t pieces,
                                       const std::vector<BatchNormInfo>& norms);
   /// Of the results that reduce() gave: added in the tree.
-  ShardResult sum() const { return folded(results_, shard_count_); }
+  ShardResult sum(const std::vector<BatchNormInfo>& norms) const {
+    return folded(results_, shard_count_, norms);
+  }
   /// Who computed the shards of the last reduce(), as far as this rank knows: the worker that owns a shard of
   /// another rank.
   const std::vector<int64_t>& computed_by() const { return computed_by_; }
@@ -41,6 +43,7 @@ class StepShards {
   std::vector<int64_t> workers_;      // of the step under way
   std::vector<int64_t> computed_by_;  // of the last step
   int64_t shard_count_ = 0;           // of the last step
+  at::Tensor table_;                  // memory for reduce()
 };
 
 }  // namespace lockstep::train

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <ATen/Functions.h>
 #include <ATen/record_function.h>
@@ -66,34 +67,60 @@ std::map<const void*, int64_t> elements_seen(const nn::Instance& instance, const
   return elements;
 }
 
-}  // namespace
+// The number of values in a channel.
+double count_of(const BatchNormInfo& norm, int64_t samples) {
+  return static_cast<double>(samples * norm.elements_per_sample);
+}
 
-Moments pooled(Moments left, const Moments& right) {
-  if (left.count == 0) return right;
-  if (right.count == 0) return left;
-  const double count = left.count + right.count;
-  const double part = right.count / count, weight = left.count * right.count / count;
-  for (size_t c = 0; c < left.mean.size(); ++c) {
-    const double delta = right.mean[c] - left.mean[c];
-    left.mean[c] += delta * part;
-    left.deviation[c] = left.deviation[c] + right.deviation[c] + delta * delta * weight;
+// combine(left's count, right's count, channels, left's values, right's values) for each batch norm.
+template <class Combine>
+Moments combined(const std::vector<BatchNormInfo>& norms, Moments left, Moments right,
+                 const Combine& combine) {
+  if (left.samples == 0) return right;
+  if (right.samples == 0) return left;
+  double* ours = left.values.data();
+  const double* theirs = right.values.data();
+  for (const BatchNormInfo& norm : norms) {
+    combine(count_of(norm, left.samples), count_of(norm, right.samples), norm.channels, ours, theirs);
+    ours += 2 * norm.channels;
+    theirs += 2 * norm.channels;
   }
-  left.count = count;
+  left.samples += right.samples;
   return left;
 }
 
-Moments averaged(Moments left, const Moments& right) {
-  if (left.count == 0) return right;
-  if (right.count == 0) return left;
-  const double count = left.count + right.count, part = right.count / count;
-  for (size_t c = 0; c < left.mean.size(); ++c) {
-    left.mean[c] = (1 - part) * left.mean[c] + part * right.mean[c];
-    const double variance =
-        (1 - part) * left.deviation[c] / (left.count - 1) + part * right.deviation[c] / (right.count - 1);
-    left.deviation[c] = variance * (count - 1);
-  }
-  left.count = count;
-  return left;
+}  // namespace
+
+Moments pooled(const std::vector<BatchNormInfo>& norms, Moments left, Moments right) {
+  return combined(
+      norms, std::move(left), std::move(right),
+      [](double left_count, double right_count, int64_t channels, double* mean, const double* right_mean) {
+        double* deviation = mean + channels;
+        const double* right_deviation = right_mean + channels;
+        const double part = right_count / (left_count + right_count);
+        const double weight = left_count * right_count / (left_count + right_count);
+        for (int64_t c = 0; c < channels; ++c) {
+          const double delta = right_mean[c] - mean[c];
+          mean[c] += delta * part;
+          deviation[c] = deviation[c] + right_deviation[c] + delta * delta * weight;
+        }
+      });
+}
+
+Moments averaged(const std::vector<BatchNormInfo>& norms, Moments left, Moments right) {
+  return combined(
+      norms, std::move(left), std::move(right),
+      [](double left_count, double right_count, int64_t channels, double* mean, const double* right_mean) {
+        double* deviation = mean + channels;
+        const double* right_deviation = right_mean + channels;
+        const double part = right_count / (left_count + right_count);
+        for (int64_t c = 0; c < channels; ++c) {
+          mean[c] = (1 - part) * mean[c] + part * right_mean[c];
+          const double variance =
+              (1 - part) * deviation[c] / (left_count - 1) + part * right_deviation[c] / (right_count - 1);
+          deviation[c] = variance * (left_count + right_count - 1);
+        }
+      });
 }
 
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input) {
@@ -181,18 +208,16 @@ void BatchNorms::use_other_memory() {
   }
 }
 
-std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
-                                  int64_t samples) {
-  std::vector<Moments> all;
-  for (const BatchNormInfo& norm : info) {
-    const auto count = static_cast<double>(samples * norm.elements_per_sample);
-    const double* variance = statistics + norm.channels;
-    Moments moments{count, {statistics, variance}, {variance, variance + norm.channels}};
-    for (double& deviation : moments.deviation) deviation *= count - 1;
-    all.push_back(std::move(moments));
-    statistics += 2 * norm.channels;
+Moments moments_from(const std::vector<BatchNormInfo>& norms, const double* statistics, int64_t samples) {
+  int64_t size = 0;
+  for (const BatchNormInfo& norm : norms) size += 2 * norm.channels;
+  Moments moments{samples, {statistics, statistics + size}};
+  double* values = moments.values.data();
+  for (const BatchNormInfo& norm : norms) {
+    for (int64_t c = 0; c < norm.channels; ++c) values[norm.channels + c] *= count_of(norm, samples) - 1;
+    values += 2 * norm.channels;
   }
-  return all;
+  return moments;
 }
 
 void BatchNorms::load(const SharedWeights& weights) const {
@@ -241,30 +266,24 @@ double momentum_after(const BatchNormInfo& norm, int64_t batches) {
 }  // namespace
 
 // Reads and writes all of them at once, because each time waits for the device.
-void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
-                   const std::vector<Moments>& all) {
-  const Masters masters = masters_of(weights, info);
+void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& norms, const Moments& moments) {
+  const Masters masters = masters_of(weights, norms);
   at::_foreach_add_(masters.batches, 1);
-  const std::vector<int64_t> batches = counts_of(info, masters.batches);
+  const std::vector<int64_t> batches = counts_of(norms, masters.batches);
   const at::Tensor host = at::cat(masters.statistics).to(at::kCPU, at::kDouble);
-  const auto parts_of = [&](const at::Tensor& all) {
-    std::vector<at::Tensor> parts;
-    for (int64_t begin = 0; const at::Tensor& master : masters.statistics) {
-      parts.push_back(all.narrow(0, begin, master.numel()));
-      begin += master.numel();
+  double* running = host.mutable_data_ptr<double>();
+  const double* values = moments.values.data();
+  for (size_t i = 0; i < norms.size(); ++i) {
+    const double momentum = momentum_after(norms[i], batches[i]);
+    for (const double divisor : {1.0, count_of(norms[i], moments.samples) - 1}) {
+      for (int64_t c = 0; c < norms[i].channels; ++c, ++running, ++values)
+        *running = *running * (1 - momentum) + momentum * (*values / divisor);
     }
-    return parts;
-  };
-  std::vector<at::Tensor> statistics = parts_of(host);
-  for (size_t i = 0; i < info.size(); ++i) {
-    const double momentum = momentum_after(info[i], batches[i]);
-    const auto move = [&](at::Tensor& running, const std::vector<double>& values, double divisor) {
-      running.mul_(1 - momentum).add_(at::tensor(values, at::kDouble).div_(divisor), momentum);
-    };
-    move(statistics[2 * i], all[i].mean, 1);
-    move(statistics[2 * i + 1], all[i].deviation, all[i].count - 1);
   }
-  at::_foreach_copy_(masters.statistics, parts_of(host.to(masters.statistics.front().options())));
+  std::vector<int64_t> sizes;
+  for (const at::Tensor& master : masters.statistics) sizes.push_back(master.numel());
+  at::_foreach_copy_(masters.statistics,
+                     host.to(masters.statistics.front().options()).split_with_sizes(sizes));
 }
 
 }  // namespace lockstep::train

@@ -22,29 +22,30 @@ class Module;
 
 namespace lockstep::train {
 
-/// Count, mean and sum of squared deviations of every channel of one batch norm, in double.
-struct Moments {
-  double count = 0;
-  std::vector<double> mean;
-  std::vector<double> deviation;
-};
-
-/// Pools two sets (Chan, Golub, LeVeque 1979, "Updating formulae", eq. 2.1).
-Moments pooled(Moments left, const Moments& right);
-
-/// The mean of means and of (unbiased) variances, weighted by count, as MATLAB aggregates the states of
-/// workers. It does not include the differences between the two.
-Moments averaged(Moments left, const Moments& right);
-
 /// One batch norm of a network. Equal for all instances of the network.
 struct BatchNormInfo {
-  std::string name;  ///< of the module
+  std::string name{};  ///< of the module
   int64_t channels = 0;
   double momentum = 0.1;
   bool cumulative = false;          ///< momentum 1 / batches seen
   bool starts_as_mean = false;      ///< momentum at least 1 / batches seen (BatchNormStart::mean)
   int64_t elements_per_sample = 1;  ///< per channel: 1, or height * width
 };
+
+/// Of all batch norms of a network, over some samples, in double.
+struct Moments {
+  int64_t samples = 0;
+  /// Of each batch norm the mean of every channel, then the sum of squared deviations of every channel. Empty
+  /// without samples.
+  std::vector<double> values = {};
+};
+
+/// Pools two sets (Chan, Golub, LeVeque 1979, "Updating formulae", eq. 2.1).
+Moments pooled(const std::vector<BatchNormInfo>& norms, Moments left, Moments right);
+
+/// The mean of means and of (unbiased) variances, weighted by count, as MATLAB aggregates the states of
+/// workers. It does not include the differences between the two.
+Moments averaged(const std::vector<BatchNormInfo>& norms, Moments left, Moments right);
 
 /// Finds the batch norms that are not frozen, by one forward pass of `instance` (in training mode) on two
 /// images. Throws invalid_option for a buffer that changes in the forward pass and belongs to no batch norm,
@@ -83,12 +84,10 @@ class BatchNorms {
 };
 
 /// A row of statistics(), read back to the host, as moments over `samples` images.
-std::vector<Moments> moments_from(const std::vector<BatchNormInfo>& info, const double* statistics,
-                                  int64_t samples);
+Moments moments_from(const std::vector<BatchNormInfo>& norms, const double* statistics, int64_t samples);
 
 /// Moves the masters by the mini-batch's moments: running = (1 - momentum) running + momentum * statistic.
-/// The variance is unbiased by the count over all workers. `all` has one entry per batch norm.
-void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& info,
-                   const std::vector<Moments>& all);
+/// The variance is unbiased by the count over all workers.
+void apply_moments(SharedWeights& weights, const std::vector<BatchNormInfo>& norms, const Moments& moments);
 
 }  // namespace lockstep::train

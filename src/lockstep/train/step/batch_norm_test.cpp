@@ -50,9 +50,9 @@ Moments moments_of_shards(NormedImages& network, const at::Tensor& images) {
       [&](int64_t shard) {
         const Range samples = part_of(images.size(0), kNormShards, shard);
         network.instance.forward(images.narrow(0, samples.begin, samples.count()));
-        return moments_from(network.info, norms.statistics().const_data_ptr<double>(), samples.count())[0];
+        return moments_from(network.info, norms.statistics().const_data_ptr<double>(), samples.count());
       },
-      [](Moments& left, const Moments& right) { left = pooled(left, right); });
+      [&](Moments& left, const Moments& right) { left = pooled(network.info, left, right); });
 }
 
 void expect_near(const at::Tensor& ours, const at::Tensor& expected, double tolerance = 1e-12) {
@@ -65,10 +65,10 @@ TEST(BatchNorm, PooledMomentsOfShardsAreThoseOfTheWholeBatch) {
   EXPECT_EQ(network.info[0].elements_per_sample, 20);
   const at::Tensor images = normed_images(1);
   const Moments moments = moments_of_shards(network, images);
-  EXPECT_EQ(moments.count, kNormSamples * 20);
-  expect_near(at::tensor(moments.mean), images.mean({0, 2, 3}));
-  expect_near(at::tensor(moments.deviation), images.var({0, 2, 3}, /*unbiased=*/false) * moments.count,
-              1e-10);
+  EXPECT_EQ(moments.samples, kNormSamples);
+  const at::Tensor values = at::tensor(moments.values);
+  expect_near(values.narrow(0, 0, 3), images.mean({0, 2, 3}));
+  expect_near(values.narrow(0, 3, 3), images.var({0, 2, 3}, /*unbiased=*/false) * kNormSamples * 20, 1e-10);
 }
 
 // As torch.nn.BatchNorm2d that sees the whole mini-batch, with a momentum and with the mean over all batches.
@@ -80,7 +80,7 @@ TEST(BatchNorm, RunningStatisticsAreThoseOfOneWorkerThatSeesTheWholeBatch) {
     for (uint64_t step = 1; step <= 3; ++step) {
       const at::Tensor images = normed_images(step);
       whole->forward(images);
-      apply_moments(network.weights, network.info, {moments_of_shards(network, images)});
+      apply_moments(network.weights, network.info, moments_of_shards(network, images));
     }
     expect_near(network.weights.buffer("0.running_mean"), whole->running_mean);
     expect_near(network.weights.buffer("0.running_var"), whole->running_var);
@@ -89,22 +89,25 @@ TEST(BatchNorm, RunningStatisticsAreThoseOfOneWorkerThatSeesTheWholeBatch) {
 }
 
 TEST(BatchNorm, AShardWithoutSamplesChangesNothing) {
-  const Moments some{6, {1, -2}, {3, 4}}, none;
-  for (const auto& both :
-       {pooled(some, none), pooled(none, some), averaged(some, none), averaged(none, some)}) {
-    EXPECT_EQ(both.count, 6);
-    EXPECT_EQ(both.mean, some.mean);
-    EXPECT_EQ(both.deviation, some.deviation);
+  const std::vector<BatchNormInfo> norm{{.channels = 2}};
+  const Moments some{6, {1, -2, 3, 4}}, none;
+  for (const auto& both : {pooled(norm, some, none), pooled(norm, none, some), averaged(norm, some, none),
+                           averaged(norm, none, some)}) {
+    EXPECT_EQ(both.samples, 6);
+    EXPECT_EQ(both.values, some.values);
   }
 }
 
 // Weighted by 2 and 6 values, without the variance between shards: means 1 and 5 give 4, variances 3 and 7
-// give 6.
+// give 6. The second batch norm has two values in each sample.
 TEST(BatchNorm, AveragedMomentsLeaveOutThePartBetweenShards) {
-  const Moments mean = averaged({2, {1}, {3.0 * 1}}, {6, {5}, {7.0 * 5}});
-  EXPECT_EQ(mean.count, 8);
-  EXPECT_DOUBLE_EQ(mean.mean[0], 4);
-  EXPECT_DOUBLE_EQ(mean.deviation[0] / (mean.count - 1), 6);
+  const std::vector<BatchNormInfo> norms{{.channels = 1}, {.channels = 1, .elements_per_sample = 2}};
+  const Moments mean = averaged(norms, {2, {1, 3.0 * 1, 1, 3.0 * 3}}, {6, {5, 7.0 * 5, 5, 7.0 * 11}});
+  EXPECT_EQ(mean.samples, 8);
+  EXPECT_DOUBLE_EQ(mean.values[0], 4);
+  EXPECT_DOUBLE_EQ(mean.values[1] / 7, 6);
+  EXPECT_DOUBLE_EQ(mean.values[2], 4);
+  EXPECT_DOUBLE_EQ(mean.values[3] / 15, 6);
 }
 
 TEST(BatchNorm, ValidationUsesTheMastersStatistics) {

@@ -12,41 +12,35 @@
 namespace lockstep::train {
 namespace {
 
+// Of each piece of the shards [0, count), on the host.
+std::vector<at::Tensor> rows_read(const std::vector<ShardResult>& results, int64_t count) {
+  std::vector<at::Tensor> rows;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& unread = results[static_cast<size_t>(i)].unread;
+    rows.insert(rows.end(), unread.begin(), unread.end());
+  }
+  const bool on_device = !rows.empty() && !rows.front().is_cpu();
+  return on_device ? at::stack(rows).cpu().unbind() : rows;
+}
+
 // A row for each piece of each shard: its samples, its targets, loss, correct, statistics. The rows of a
 // shard are zero on the ranks that did not compute it, so adding the ranks' tables changes no bit.
-at::Tensor table_of(const std::vector<ShardResult>& results, int64_t count, int64_t pieces, int64_t width) {
-  const at::Tensor table = at::zeros({count * pieces, 2 + width}, at::kDouble);
-  std::vector<at::Tensor> unread;
-  for (int64_t i = 0; i < count; ++i)
-    unread.insert(unread.end(), results[static_cast<size_t>(i)].unread.begin(),
-                  results[static_cast<size_t>(i)].unread.end());
-  if (unread.empty()) return table;
-  const at::Tensor host = at::stack(unread).cpu();
-  const double* from = host.const_data_ptr<double>();
+void fill_table(const at::Tensor& table, const std::vector<ShardResult>& results, int64_t count,
+                int64_t pieces) {
+  const int64_t width = table.size(1);
+  const std::vector<at::Tensor> rows = rows_read(results, count);
+  auto read = rows.begin();
   for (int64_t i = 0; i < count; ++i) {
-    double* row = table.mutable_data_ptr<double>() + i * pieces * (2 + width);
+    double* row = table.mutable_data_ptr<double>() + i * pieces * width;
+    double* const end = row + pieces * width;
     for (const auto [samples, targets] : results[static_cast<size_t>(i)].unread_counts) {
       row[0] = static_cast<double>(samples);
       row[1] = static_cast<double>(targets);
-      std::copy_n(from, width, row + 2);
-      row += 2 + width;
-      from += width;
+      std::copy_n((read++)->contiguous().const_data_ptr<double>(), width - 2, row + 2);
+      row += width;
     }
+    std::fill(row, end, 0.0);
   }
-  return table;
-}
-
-void add_moments(std::vector<Moments>& left, std::vector<Moments> right) {
-  if (left.empty()) return left.swap(right);
-  for (size_t i = 0; i < right.size(); ++i) left[i] = pooled(std::move(left[i]), right[i]);
-}
-
-void add_result(ShardResult& left, ShardResult right) {
-  left.loss += right.loss;
-  left.correct += right.correct;
-  left.count += right.count;
-  left.targets += right.targets;
-  add_moments(left.moments, std::move(right.moments));
 }
 
 }  // namespace
@@ -58,31 +52,42 @@ int64_t target_count(const data::Shard& shard) {
 }
 
 void reduce_results(std::vector<ShardResult>& results, int64_t count, int64_t pieces,
-                    const std::vector<BatchNormInfo>& norms, comm::Communicator& comm) {
-  int64_t width = 2;
+                    const std::vector<BatchNormInfo>& norms, comm::Communicator& comm, at::Tensor* memory) {
+  int64_t width = 4;
   for (const BatchNormInfo& norm : norms) width += 2 * norm.channels;
-  const at::Tensor table = table_of(results, count, pieces, width);
+  at::Tensor own;
+  at::Tensor& table = memory == nullptr ? own : *memory;
+  if (!table.defined() || table.size(0) != count * pieces || table.size(1) != width)
+    table = at::empty({count * pieces, width}, at::kDouble);
+  fill_table(table, results, count, pieces);
   comm.all_reduce({table}, comm::Reduction::sum);
   const double* row = table.const_data_ptr<double>();
   for (int64_t i = 0; i < count; ++i) {
     ShardResult result;
-    for (int64_t piece = 0; piece < pieces; ++piece, row += 2 + width) {
+    for (int64_t piece = 0; piece < pieces; ++piece, row += width) {
       const auto samples = static_cast<int64_t>(row[0]);
       if (samples == 0) continue;
       result.count += samples;
       result.targets += static_cast<int64_t>(row[1]);
       result.loss += row[2];
       result.correct += static_cast<int64_t>(row[3]);
-      add_moments(result.moments, moments_from(norms, row + 4, samples));
+      result.moments = pooled(norms, std::move(result.moments), moments_from(norms, row + 4, samples));
     }
     results[static_cast<size_t>(i)] = std::move(result);
   }
 }
 
-ShardResult folded(const std::vector<ShardResult>& results, int64_t count) {
+ShardResult folded(const std::vector<ShardResult>& results, int64_t count,
+                   const std::vector<BatchNormInfo>& norms) {
   return fold_tree(
       0, count, [&](int64_t shard) { return results[static_cast<size_t>(shard)]; },
-      [](ShardResult& left, ShardResult right) { add_result(left, std::move(right)); });
+      [&](ShardResult& left, ShardResult right) {
+        left.loss += right.loss;
+        left.correct += right.correct;
+        left.count += right.count;
+        left.targets += right.targets;
+        left.moments = pooled(norms, std::move(left.moments), std::move(right.moments));
+      });
 }
 
 }  // namespace lockstep::train

@@ -25,7 +25,7 @@ struct ShardResult {
   int64_t correct = 0;
   int64_t count = 0;    ///< samples
   int64_t targets = 0;  ///< number of terms in loss and correct: samples with a label, or labelled time steps
-  std::vector<Moments> moments = {};  ///< one per batch norm; empty in validation
+  Moments moments = {};  ///< of the batch norms; in validation without values
   double forward_seconds = 0;
   double backward_seconds = 0;                  ///< on a GPU: until the work is queued, not until it is done
   std::vector<at::Tensor> unread = {};          ///< of each piece, on the device: loss, correct, statistics
@@ -41,11 +41,14 @@ int64_t target_count(const data::Shard& shard);
 /// it, on one thread.
 ///   pieces  of an accumulation, at most
 ///   norms   the batch norms whose statistics are in `unread`
+///   memory  what a call of before has left there is written again, because the pages of new memory take time
 void reduce_results(std::vector<ShardResult>& results, int64_t count, int64_t pieces,
-                    const std::vector<BatchNormInfo>& norms, comm::Communicator& comm);
+                    const std::vector<BatchNormInfo>& norms, comm::Communicator& comm,
+                    at::Tensor* memory = nullptr);
 
 /// The sum of the results [0, count), added in the tree of the shards: loss, correct, count, targets and
-/// pooled moments.
-ShardResult folded(const std::vector<ShardResult>& results, int64_t count);
+/// pooled moments of these batch norms.
+ShardResult folded(const std::vector<ShardResult>& results, int64_t count,
+                   const std::vector<BatchNormInfo>& norms);
 
 }  // namespace lockstep::train
