@@ -53,12 +53,28 @@ class Confusion(runs.TestFolders, unittest.TestCase):
         shown = matrices_in(one / "report.html")
         self.assertEqual(shown[:2], ["1", "0"])
         self.assertEqual(sorted(shown), [str(trial) for trial in range(TRIALS)])
+        self.check_weights_that_were_not_kept(one, next(row["trial"] for row in rows if not
+                                                        (one / f"trials/{row['trial']:04}/model.safetensors").exists()))
         # One that is damaged costs the page only itself.
         (one / "trials/0002/confusion.csv").write_text("true class,a\na,many\n")
         printed = runs.run("report", one, "--trials", "1")
         self.assertIn("the report leaves out a confusion matrix", printed)
         self.assertIn('confusion.csv" is damaged: "many" is no number of samples', printed)
         self.assertEqual(sorted(matrices_in(one / "report.html")), ["0", "1", "3"])
+
+    def check_weights_that_were_not_kept(self, sweep, trial):
+        run = sweep / f"trials/{trial:04}"
+        for weights in ("last", "best"):
+            printed = runs.run("evaluate", run, self.held_out, "--weights", weights, status=1)
+            self.assertIn("has no weights: the sweep keeps those of its best trials only (--keep-weights)\n", printed)
+            self.assertIn(f"hint: lockstep sweep show {sweep} --sort result lists the best first", printed)
+        printed = runs.run("report", run)
+        self.assertIn("the report has the confusion matrix of the best validation, and no mistakes: ", printed)
+        self.assertIn("the sweep keeps those of its best trials only", printed)
+        self.assertIn('<table class="matrix', (run / "report.html").read_text())
+        printed = runs.run("runs", "show", sweep, status=1)
+        self.assertIn("is a sweep, with a run folder for each trial", printed)
+        self.assertIn(f"hint: lockstep sweep show {sweep} lists its trials\n", printed)
 
     def test_a_file_of_a_program_of_ones_own(self):
         output = self.folder / "program"

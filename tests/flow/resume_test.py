@@ -2,6 +2,7 @@
 """--resume: the same bits as a run that was never stopped, and clear refusals."""
 
 import json
+import shlex
 import shutil
 import unittest
 
@@ -109,6 +110,14 @@ class Resume(runs.TestFolders, unittest.TestCase):
         validation, = runs.of_kind(output, "validation")  # that was due
         self.assertTrue(validation["values"]["best"])
         self.assertEqual(runs.sha256(output / "best.safetensors"), runs.sha256(output / "model.safetensors"))
+
+    def test_a_resume_without_the_folder_of_the_data(self):
+        """The run knows it."""
+        output = self.stopped("no data")
+        printed = runs.run("train", "--resume", "--output", output, status=2)
+        self.assertIn("lockstep train needs a FOLDER\n", printed)
+        hint = next(line for line in printed.splitlines() if line.startswith("  hint: "))
+        self.assertIn("continuing after step 1", runs.run(*shlex.split(hint.removeprefix("  hint: lockstep "))))
 
     def test_weights_of_a_finished_run_that_are_gone(self):
         output = self.folder / "gone"

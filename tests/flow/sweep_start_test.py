@@ -95,6 +95,42 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
                       runs.run("sweep", "annotate", self.folder / "hinted", "99", "a note", status=1,
                                environment={"LOCKSTEP_SHOWN_AS": "far:"}))
 
+    def test_a_command_without_output_again(self):
+        """It begins another sweep, and names the one that is not complete."""
+        home = self.folder / "again"
+        home.mkdir()
+
+        def sweep(*values, count=2):
+            return runs.run("sweep", "--search", "random", "--count", count, *values, "--", "echo", "result", "{x}", folder=home)
+
+        continues = "lockstep sweep --resume --output sweeps/sweep-00{}\n"
+        self.assertIn("lockstep: the sweep is in sweeps/sweep-001\n", sweep("--x", "1..5"))
+        self.assertNotIn("begins anew", sweep("--x", "1..5"), "both are complete")
+        for number in (1, 2):
+            (home / f"sweeps/sweep-00{number}/log.jsonl").unlink()
+        self.assertNotIn("begins anew", sweep("--x", "1..6"), "another search")
+        printed = sweep("--x", "1..5", count=3)
+        self.assertIn("sweeps/sweep-002 is the same sweep and not complete; this one begins anew", printed)
+        self.assertIn(continues.format(2), printed)
+        self.assertIn("the sweep is in sweeps/sweep-004\n", printed)
+        self.assertFalse((home / "sweeps/sweep-002/log.jsonl").exists(), "nothing has changed it")
+        runs.run("sweep", "--resume", "--output", "sweeps/sweep-002", folder=home)
+        self.assertIn(continues.format(1), sweep("--x", "1..5"))
+
+    def test_a_file_that_has_changed(self):
+        """What may change is taken from a file, too."""
+        file, output = self.folder / "search.json", self.folder / "of_file"
+        search = {"command": ["echo", "result", "{x}"], "parameters": {"x": "0.5..9.5"}, "count": 3}
+        file.write_text(json.dumps(search))
+        runs.run("sweep", file, "--output", output)
+        before = table(output)
+        file.write_text(json.dumps({**search, "count": 5}))
+        runs.run("sweep", file, "--output", output)
+        self.assertEqual(table(output)[:3], before)
+        self.assertEqual(len(table(output)), 5)
+        file.write_text(json.dumps({**search, "lag": 5}))
+        self.assertIn("its --lag is 8", runs.run("sweep", file, "--output", output, status=2))
+
     def test_output_without_an_end(self):
         """The file has its beginning and its end, and the result is found."""
         script = "echo begin; echo loss $1; yes | head -c 10000000; echo end"
@@ -118,6 +154,25 @@ class SweepStart(runs.TestFolders, unittest.TestCase):
         words[-2] = "loss"
         self.assertNotIn(MARK, self.sweep("untimed", "--metric", "loss", *words))
         self.assertNotIn(MARK, runs.run("sweep", "show", self.folder / "untimed"))
+
+    def test_what_only_some_trials_cannot_do(self):
+        """These are failed trials; a sweep whose trials are all refused is not begun. Options that `plan` lacks, a
+        working folder that is elsewhere and a precision that is tried out are no obstacles."""
+        def of_file(name, status, *words, **parameters):
+            file, output = self.folder / f"{name}.json", self.folder / name
+            file.write_text(json.dumps({"command": ["train", self.digits.name, *runs.SMALL, "--max-steps", "2", *words],
+                                        "search": "grid", "working_folder": str(self.digits.parent),
+                                        "parameters": parameters}))
+            return output, runs.run("sweep", file, "--output", output, status=status)
+
+        words = ["--averaging-frequency", "2", "--precision", "auto", "--join-timeout", "30"]
+        output, _ = of_file("mixed", 0, *words, exchange=["tree", "average"])
+        self.assertEqual([row["state"] for row in table(output)], ["failed", "ended"])
+        for name, parameters in (("lists", {"optimizer": ["sgdm", "adam"]}), ("ranges", {"learning-rate": "0.01..0.1"})):
+            output, printed = of_file(name, 2, *words, **parameters)
+            self.assertEqual(printed.count("--averaging-frequency 2 has no effect with --exchange tree"), 1)
+            self.assertIn("hint: add --exchange average", printed)
+            self.assertFalse(output.exists())
 
     def test_an_empty_option_of_an_earlier_version(self):
         """A new sweep refuses it."""

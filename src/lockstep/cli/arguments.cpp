@@ -10,6 +10,8 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/record/run_folder.h"
+#include "lockstep/record/summary.h"
 
 namespace lockstep::cli {
 namespace {
@@ -119,7 +121,19 @@ void check_not_empty(const Verb& verb, const std::vector<std::string>& wanted,
   }
 }
 
-void check_words(const Verb& verb, const std::vector<std::string>& words) {
+// A run knows its data.
+std::string hint_without_words(const Verb& verb, const Call& call) {
+  const std::string output = call.text_of("output").value_or("");
+  const bool resumes = verb.name == "train" && call.text_of("resume") == "true" && !output.empty();
+  if (!resumes || !record::is_run_folder(output)) return usage_line(verb);
+  const std::string data = record::summary_of(output).data;
+  return data.empty()
+             ? usage_line(verb)
+             : "lockstep train " + shell_word(data) + " --output " + shell_word(output) + " --resume";
+}
+
+void check_words(const Verb& verb, const Call& call) {
+  const std::vector<std::string>& words = call.words;
   const std::vector<std::string> wanted =
       verb.words.empty() ? std::vector<std::string>{} : split(verb.words, ' ');
   const bool open_end =
@@ -129,7 +143,8 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
   if (words.size() < wanted.size() && !wanted[words.size()].starts_with("[")) {
     const std::string next = placeholder(wanted[words.size()]);
     throw Error(ErrorCode::invalid_option,
-                "lockstep " + verb.name + (is_literal(next) ? " needs the word " : " needs a ") + next, hint);
+                "lockstep " + verb.name + (is_literal(next) ? " needs the word " : " needs a ") + next,
+                words.empty() ? hint_without_words(verb, call) : hint);
   }
   if (words.size() > wanted.size() && !open_end) {
     const std::string name = name_without_quotes(words);
@@ -232,7 +247,7 @@ Call read_arguments(const Verb& verb, const std::vector<std::string>& arguments)
     call.settings.push_back({fields[i].name, value_of(fields[i], *options[i], fields)});
     fields[i].check(call.settings.back().text);
   }
-  check_words(verb, call.words);
+  check_words(verb, call);
   return call;
 }
 

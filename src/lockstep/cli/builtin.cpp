@@ -298,7 +298,8 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "show how much each parameter mattered for good results (PED-ANOVA)",
        .details = "It compares the values of the best tenth of the trials with those of all trials that were "
                   "trained "
-                  "in full.",
+                  "in full: divergence is how much they differ (Pearson), importance its share of the sum. "
+                  "trials counts those that have the parameter; with fewer than 20 the figures are chance.",
        .fields = sweep_importance_fields,
        .run = run_sweep_importance},
       {.name = "sweep stop",
@@ -327,8 +328,9 @@ const std::vector<Verb>& builtin_verbs() {
            "--network "
            "digits_cnn,lenet -- train FOLDER. --param NAME=VALUES searches an option that sweep has too. "
            "After -- follows train with its words, or any other program. The same seed gives the same trials "
-           "and results for any number of trials side by side, and after a kill: repeat the command to go "
-           "on.",
+           "and results for any number of trials side by side, and after a kill: --resume --output SWEEP "
+           "goes "
+           "on, and so does the same command if it names --output.",
        .fields = sweep_fields,
        .run = run_sweep,
        .searches = true},
@@ -613,6 +615,12 @@ const std::vector<Verb>& builtin_verbs() {
        .summary = "train trials of a sweep on threads, as they are asked for over a socket",
        .details = "",
        .fields = sweep_trials_fields,
+       .hidden = true},
+      {.name = "sweep-check",
+       .words = "FOLDER",
+       .summary = "end with an error where train would refuse its options, the data or the network",
+       .details = "",
+       .fields = train_fields,
        .hidden = true},
       {.name = "bench-limits",
        .words = "",

@@ -14,6 +14,7 @@
 #include "lockstep/record/difference.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/log_name.h"
+#include "lockstep/record/result.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,6 +27,7 @@ struct Side {
   std::optional<nn::NamedTensors> weights{};
   std::string weights_name{};
   bool has_log = false;
+  std::string hash{};  // that the run has recorded for these weights
 };
 
 Side read_side(const std::filesystem::path& path) {
@@ -36,6 +38,8 @@ Side read_side(const std::filesystem::path& path) {
   }
   if (std::filesystem::is_regular_file(path)) return side;
   side.has_log = !record::log_files(path).empty();
+  if (const auto result = record::read_result(path); result && side.weights_name == kFinalWeights)
+    side.hash = result->weights_hash;
   if (side.has_log || !side.weights) side.events = record::read_events(path);
   return side;
 }
@@ -89,6 +93,14 @@ std::string tensor_table(const std::vector<TensorDifference>& differences, int w
          (left_out == 0 ? "" : "  and " + with_commas(static_cast<int64_t>(left_out)) + " more tensors\n");
 }
 
+// As `runs show`, the table of a sweep and the event `hash` have it, where a run has recorded it. It cannot
+// be made from a file, whose tensors have another order.
+std::string same_weights_text(const Side& a, const Side& b) {
+  const std::string& hash = a.hash.empty() ? b.hash : a.hash;
+  if (!hash.empty() && (b.hash.empty() || b.hash == hash)) return "same weights: " + hash;
+  return "same weights: their tensors have the hash " + as_hex(weights_hash(*a.weights));
+}
+
 // A tensor that both have counts once.
 int64_t count_of_tensors(const nn::NamedTensors& a, const nn::NamedTensors& b) {
   std::set<std::string> names;
@@ -122,7 +134,7 @@ int run_diff(const Call& call, Console& console) {
   }
   const std::vector<TensorDifference> differences = different_tensors(*a.weights, *b.weights);
   if (differences.empty()) {
-    console.print("same weights: " + as_hex(weights_hash(*a.weights)) + "\n" + steps);
+    console.print(same_weights_text(a, b) + "\n" + steps);
     return 0;
   }
   if (are_equal_without_names(*a.weights, *b.weights)) {

@@ -21,7 +21,7 @@ struct EngineCommand {
   int (*run)(const Call& call, Console& console);
 };
 
-constexpr std::array<EngineCommand, 24> kEngineCommands{{
+constexpr std::array<EngineCommand, 25> kEngineCommands{{
     {"train", run_train},
     {"plan", run_plan},
     {"cache", run_cache},
@@ -42,6 +42,7 @@ constexpr std::array<EngineCommand, 24> kEngineCommands{{
     {"bench scaling", run_bench_scaling},
     {"host-ranks", run_host_ranks},
     {"sweep-trials", run_sweep_trials},
+    {"sweep-check", run_sweep_check},
     {"bench-limits", run_bench_limits},
     {"bench-all-reduce", run_bench_all_reduce},
     {"bench-ranks", run_bench_ranks},

@@ -19,6 +19,7 @@
 #include "lockstep/data/web_image.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/not_a_run.h"
+#include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/inference/held_out.h"
@@ -109,7 +110,10 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
     train::Model model = train::model_of_run(run_folder, asked.weights);
     examine_weights(model, console);
     report.weights = model.weights.string();
-    report.weights_hash = as_hex(weights_hash(model.state));
+    const auto result = record::read_result(run_folder);  // with the hash that other commands show
+    report.weights_hash = asked.weights == "last" && result && !result->weights_hash.empty()
+                              ? result->weights_hash
+                              : as_hex(weights_hash(model.state));
     const train::HeldOut held_out = samples_for(judging, report, model, console);
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");
@@ -122,8 +126,12 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
   } catch (const Error& error) {
     if (!judged_by.empty() || !may_be_missing(error)) throw;
     report.not_judged = error.message();
-    console.note("lockstep: cannot show confusions and mistakes in the report: " + error.message() +
-                 (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
+    report.kept = kept_confusion(run_folder, console);
+    console.note(std::string("lockstep: ") +
+                 (report.kept
+                      ? "the report has the confusion matrix of the best validation, and no mistakes: "
+                      : "cannot show confusions and mistakes in the report: ") +
+                 error.message() + (error.hint().empty() ? "" : "\n  hint: " + error.hint()) + "\n");
   }
 }
 
@@ -150,7 +158,6 @@ std::filesystem::path write_report(const Judging& judging, Console& console) {
   report.run = run_folder.string();
   report.events = record::read_events(run_folder);
   add_judgement(report, judging, console);
-  if (!report.judged) report.kept = kept_confusion(run_folder, console);
   const std::filesystem::path file =
       asked.output.empty() ? paths.report() : std::filesystem::path(asked.output);
   write_file_atomic(file, view::report_page(report));

@@ -23,7 +23,7 @@ struct Judging {
 };
 
 /// Adds the weights and what they answer to a report that has its events. Where that cannot be done the
-/// report says why; with `judged_by` it is an error.
+/// report says why, and gets what the run kept of its best validation; with `judged_by` it is an error.
 void add_judgement(view::Report& report, const Judging& judging, Console& console);
 
 /// What the run kept of its best validation. Nothing if it has kept nothing; also if that cannot be read,

@@ -35,7 +35,7 @@ std::optional<RunWeights> read_run_weights(const std::filesystem::path& path) {
   if (checkpoint)
     return RunWeights{nn::read_safetensors(checkpoint->folder / paths.weights().filename()).tensors,
                       "the weights after step " + with_commas(checkpoint->state.step)};
-  if (has_ended) return RunWeights{nn::read_safetensors(paths.weights()).tensors, "the final weights"};
+  if (has_ended) return RunWeights{nn::read_safetensors(paths.weights()).tensors, kFinalWeights};
   return std::nullopt;
 }
 

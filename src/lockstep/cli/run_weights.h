@@ -9,6 +9,8 @@
 
 namespace lockstep::cli {
 
+inline constexpr const char* kFinalWeights = "the final weights";
+
 struct RunWeights {
   nn::NamedTensors tensors{};
   std::string name{};  ///< "the final weights", "the weights after step 300"

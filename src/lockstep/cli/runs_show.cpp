@@ -16,6 +16,7 @@
 #include "lockstep/record/event_kinds.h"
 #include "lockstep/record/log_ends.h"
 #include "lockstep/record/not_a_run.h"
+#include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/summary.h"
 
@@ -48,6 +49,7 @@ struct Details {
   std::vector<Event> validations;  // the last ones
   std::vector<FileOfRun> files;
   std::vector<FileOfRun> checkpoints;  // complete ones
+  std::string weights_hash;            // of the weights at its end
 };
 
 std::string local_time(double seconds) {
@@ -82,6 +84,8 @@ Details read_details(const std::filesystem::path& folder) {
   details.run = record::summary_of(folder);
   details.files = files_in(folder);
   for (const FileOfRun& file : details.files) details.run.bytes += file.bytes;
+  if (const auto result = record::read_result(folder); result && details.run.state == RunState::ended)
+    details.weights_hash = result->weights_hash;
   const record::LogEnds ends = record::ends_of_log(folder);
   for (const Event& event : ends.newest) {
     if (event.kind == record::PlanOfRun::kind) details.plan = event;
@@ -145,6 +149,7 @@ Rows main_rows(const Details& details) {
   add(rows, "steps", steps_of(run));
   add(rows, "held-out accuracy", accuracy_of(run));
   if (run.test_accuracy) add(rows, "test accuracy", fixed(*run.test_accuracy, 4));
+  add(rows, "weights", details.weights_hash);
   if (run.loss) add(rows, "training loss", fixed(*run.loss, 4));
   if (run.seconds) add(rows, "time", as_duration(*run.seconds));
   if (run.started) add(rows, "started", local_time(*run.started));
@@ -294,6 +299,7 @@ Json json_of(const Details& details) {
   Json json = lockstep::to_json(details.run);
   if (details.environment) json["environment"] = details.environment->values;
   if (details.plan) json["plan"] = details.plan->values;
+  if (!details.weights_hash.empty()) json["weights_hash"] = details.weights_hash;
   json["validations"] = Json::array();
   for (const Event& event : details.validations) {
     Json values = event.values;

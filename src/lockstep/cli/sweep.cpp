@@ -15,6 +15,7 @@
 #include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/cli/sweep_status.h"
 #include "lockstep/cli/sweep_table.h"
+#include "lockstep/cli/unfinished_sweep.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/jobs/job_list.h"
 #include "lockstep/record/run_folder.h"
@@ -28,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostSpecBytes = 16 << 20;
+constexpr const char* kNumberedSweeps = "sweeps";
 
 // Cores that this process may use.
 int64_t usable_cores() {
@@ -59,6 +61,22 @@ void set_options(const AskedSweep& asked, const std::vector<std::string>& names,
   for (const std::string& name : names) set_field(spec.options, name, field_text(asked.spec.options, name));
 }
 
+bool has_given(const AskedSweep& asked, const std::string& name) {
+  return std::ranges::find(asked.given, name) != asked.given.end();
+}
+
+// A space of few points is searched whole, unless the user says how or how long.
+void search_few_points_once(AskedSweep& asked) {
+  constexpr int64_t kFew = 20;  // trials by default
+  const auto points = points_of(asked.spec.space);
+  if (asked.spec.space.size() == 0 || !points || *points > kFew) return;
+  for (const char* name : {"search", "count", "grid-steps"}) {
+    if (has_given(asked, name)) return;
+  }
+  asked.spec.options.search = sweep::SearchKind::grid;
+  asked.spec.options.grid_steps = kFew;  // all whole numbers of a range
+}
+
 // What the command line says, or the file that it names: options of the sweep, and what is searched.
 AskedSweep asked_sweep(const Call& call) {
   AskedSweep asked;
@@ -72,6 +90,7 @@ AskedSweep asked_sweep(const Call& call) {
     asked.spec.space.add(one.name, one.text);
     if (one.as_option) asked.as_options.push_back(one.name);
   }
+  search_few_points_once(asked);
   fs::path folder = (fs::current_path() / asked.spec.working_folder).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // without the slash at the end
   asked.spec.working_folder = folder.string();
@@ -95,7 +114,7 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
   std::vector<std::string> changed;
   for (const char* name :
        {"count", "trials", "workers", "trials-as", "memory", "profile", "retries", "keep-weights"}) {
-    if (std::find(asked.given.begin(), asked.given.end(), name) != asked.given.end()) changed.push_back(name);
+    if (has_given(asked, name)) changed.push_back(name);
   }
   const sweep::SweepOptions had = spec.options;
   set_options(asked, changed, spec);
@@ -122,7 +141,7 @@ bool has_other_files(const sweep::SweepPaths& paths) {
 
 // Another sweep that begins at the same time takes another one.
 fs::path make_numbered_folder() {
-  const fs::path parent = "sweeps";
+  const fs::path parent = kNumberedSweeps;
   make_folders(parent);
   while (true) {
     fs::path folder = record::default_name("sweep", parent);
@@ -185,6 +204,16 @@ sweep::Table known_trials(const sweep::SweepPaths& paths, const sweep::SweepSpec
   return table;
 }
 
+// What was meant may be to go on. But the program or the data may have changed since, so that must be said.
+void say_what_can_go_on(const sweep::SweepSpec& spec, Console& console) {
+  const auto paths = unfinished_sweep(kNumberedSweeps, spec);
+  if (!paths) return;
+  const std::string shown = shown_sweep(*paths);
+  console.note("lockstep: " + shown +
+               " is the same sweep and not complete; this one begins anew. To continue " + shown +
+               ":\n  lockstep sweep --resume --output " + shown + "\n");
+}
+
 void warn_of_repeats(const sweep::SweepSpec& spec, int64_t count, Console& console) {
   const auto points = points_of(spec.space);
   if (!points || *points >= count || spec.options.search == sweep::SearchKind::grid) return;
@@ -238,15 +267,21 @@ int run_sweep(const Call& call, Console& console) {
                 "choose another --output");
   mark_if_not_reproducible(spec, console);
   warn_of_repeats(spec, search.count(), console);
+  if (!exists && spec.options.search == sweep::SearchKind::grid && !has_given(asked, "search"))
+    console.note("lockstep: each of the " + counted(search.count(), "point") +
+                 " of the space is tried once\n");
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
-  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count())))
+  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count()))) {
     check_inputs(spec, program);
+    if (!exists) check_training(spec, program);
+  }
   if (const int64_t wanted = std::min(search.count(), std::max(jobs, spec.options.trials));
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +
                  " trials side by side go on at once (--lag)\n");
   if (!is_named) {
+    say_what_can_go_on(spec, console);
     paths.folder = make_numbered_folder();
     spec.options.output = paths.folder.string();
   }
@@ -259,6 +294,7 @@ int run_sweep(const Call& call, Console& console) {
     say_what_is_kept(spec, search.count(), console);
     return 0;
   }
+  if (!is_named) console.note("lockstep: the sweep is in " + shown + "\n");
   say_what_is_kept(spec, search.count(), console);
   enter_working_folder(spec, paths);
 

@@ -10,6 +10,7 @@
 #include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/train/options/image_size.h"
 
 namespace lockstep::cli {
 namespace {
@@ -71,6 +72,18 @@ void check_parameters(const sweep::SweepSpec& spec) {
     field->check(text_of(parameter, parameter.low));
     field->check(text_of(parameter, parameter.high));
     check_between(*field, parameter);
+  }
+}
+
+// Sizes are texts, of which train knows only later whether they are any.
+void check_sizes(const sweep::SweepSpec& spec) {
+  for (const Parameter& parameter : spec.space.parameters()) {
+    const std::string option = parameter.name == "resize-to" ? "resize-to" : "image-size";
+    if (parameter.name != option) continue;
+    if (parameter.is_number()) (void)train::parse_size(option, text_of(parameter, parameter.low));
+    for (const std::string& choice : parameter.choices) {
+      if (!choice.empty() && choice != "auto") (void)train::parse_size(option, choice);
+    }
   }
 }
 
@@ -353,6 +366,7 @@ void check_new_sweep(const sweep::SweepSpec& spec, const std::vector<std::string
   check_places(call);
   const AskedOptions asked = asked_options(call);
   check_command(spec, call, asked);
+  check_sizes(spec);
   check_metric(spec, asked);
   check_rungs(spec, asked);
 }

@@ -201,6 +201,17 @@ TEST(SweepChecks, RefuseMemoryWhereTrialsAreNoThreads) {
   EXPECT_THAT(refusal({"./simulate"}, {}), refused);
 }
 
+TEST(SweepChecks, RefuseASearchedSizeThatIsNone) {
+  const auto refusal = [](const char* option, const char* values) {
+    return refusal_of({.searched = option, .values = values});
+  };
+  EXPECT_EQ(refusal("image-size", "auto,28x28"), "");
+  EXPECT_EQ(refusal("resize-to", "40x40,28x28"), "");
+  EXPECT_THAT(refusal("image-size", "28x28,32"), HasSubstr("--image-size cannot be \"32\""));
+  EXPECT_THAT(refusal("image-size", "28..32"), HasSubstr("--image-size cannot be \"28\""));
+  EXPECT_THAT(refusal("resize-to", "40,28x28"), HasSubstr("--resize-to cannot be \"40\""));
+}
+
 TEST(SweepChecks, RefuseACommandThatTrainRefuses) {
   const auto refusal = [](std::vector<std::string> words) {
     return refusal_of({.command = std::move(words)});

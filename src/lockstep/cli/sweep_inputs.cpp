@@ -1,10 +1,13 @@
 #include "lockstep/cli/sweep_inputs.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <unistd.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/printed_error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/data_places.h"
@@ -12,9 +15,12 @@
 #include "lockstep/cluster/command.h"
 #include "lockstep/io/address.h"
 #include "lockstep/launch/process.h"
+#include "lockstep/sweep/engine.h"
 
 namespace lockstep::cli {
 namespace {
+
+constexpr std::chrono::seconds kMostCheckTime{60};  // of one trial; a longer listing is left to the trials
 
 // What trials have: the values that are searched, and the one of the command where they do not always count.
 std::vector<std::string> values_of(const sweep::SweepSpec& spec, const std::string& name,
@@ -89,7 +95,74 @@ void check_program(const sweep::SweepSpec& spec) {
                   : "check its name, which is searched for in PATH; write ./ before a program that is here");
 }
 
+// Points that together have each choice of each list and both ends of each range.
+std::vector<sweep::Point> points_to_try(const sweep::Space& space) {
+  size_t choices = 1, ends = 1;
+  for (const sweep::Parameter& parameter : space.parameters()) {
+    choices = std::max(choices, parameter.choices.size());
+    if (parameter.is_number() && !parameter.is_single()) ends = 2;
+  }
+  std::vector<sweep::Point> points(choices * ends, sweep::Point(space.size(), sweep::kAbsent));
+  for (size_t i = 0; i < points.size(); ++i) {
+    for (size_t j = 0; j < space.size(); ++j) {
+      const sweep::Parameter& parameter = space.parameters()[j];
+      if (!space.counts(j, points[i])) continue;
+      points[i][j] = !parameter.is_number() ? static_cast<double>(i % parameter.choices.size())
+                     : i < choices          ? parameter.low
+                                            : parameter.high;
+    }
+  }
+  return points;
+}
+
+// How train refuses this trial; nothing if it does not, or if that takes too long to know.
+std::optional<Error> refusal_of(const sweep::SweepSpec& spec, const sweep::Point& point,
+                                const std::string& program) {
+  std::vector<std::string> words =
+      sweep::command_of({}, spec, 0, spec.space.assignment(point));  // "train" and its words
+  words.front() = "sweep-check";
+  const std::string folder = spec.working_folder.empty() ? "." : spec.working_folder;
+  words.insert(words.begin(), {"sh", "-c", R"(cd -- "$0" && exec "$@")", folder, program});
+  words.insert(words.end(), {"--workers", std::to_string(spec.options.workers)});
+  const cluster::CommandEnd end = cluster::run_command(words, {.limit = kMostCheckTime});
+  if (end.out_of_time || (end.status != 1 && end.status != 2)) return std::nullopt;
+  std::vector<std::string> context;
+  std::string message, hint;
+  for (const std::string& line : split(end.errors, '\n')) {
+    if (line.starts_with(kErrorTitle)) {
+      message = line.substr(kErrorTitle.size());
+      context.clear();
+    } else if (line.starts_with(kHintTitle)) {
+      hint = line.substr(kHintTitle.size());
+    } else if (line.starts_with("  ")) {
+      context.push_back(line.substr(2));
+    }
+  }
+  if (message.empty()) return std::nullopt;
+  Error error(end.status == 2 ? ErrorCode::invalid_option : ErrorCode::not_found, message, hint);
+  for (std::string& line : context) error.add_context(std::move(line));
+  return error;
+}
+
 }  // namespace
+
+void check_training(const sweep::SweepSpec& spec, const std::string& program) {
+  if (!spec.trains()) return;
+  const Call call = call_of_train(spec);
+  if (call.help) return;
+  const train::Options options = asked_options(call).options;
+  std::vector<std::string> data{call.words.front()};
+  for (const std::string& path : values_of(spec, "validation", options.validation)) data.push_back(path);
+  for (const std::string& path : values_of(spec, "test", options.test)) data.push_back(path);
+  if (std::ranges::any_of(data, [](const std::string& path) { return io::is_address(path); })) return;
+  std::optional<Error> first;
+  for (const sweep::Point& point : points_to_try(spec.space)) {
+    const auto refusal = refusal_of(spec, point, program);
+    if (!refusal || (first && first->message() != refusal->message())) return;
+    if (!first) first = refusal;
+  }
+  if (first) throw Error(*first);
+}
 
 void check_inputs(const sweep::SweepSpec& spec, const std::string& program) {
   if (!spec.trains()) return check_program(spec);

@@ -13,4 +13,9 @@ namespace lockstep::cli {
 /// which is asked for its networks if some are named.
 void check_inputs(const sweep::SweepSpec& spec, const std::string& program);
 
+/// Throws what train would if it refuses the trials of a new sweep whatever is searched: trials with each
+/// choice of each list and both ends of each range are refused with the same message. `program`, lockstep,
+/// prepares one of them, and others only if it is refused. Data at addresses are left to the trials.
+void check_training(const sweep::SweepSpec& spec, const std::string& program);
+
 }  // namespace lockstep::cli

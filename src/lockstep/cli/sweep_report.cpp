@@ -154,7 +154,7 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
     } else if (page.table.spec.trains()) {
       one.report.not_judged = "the trial has no weights (--keep-weights)";
     }
-    if (!one.report.judged) one.report.kept = kept_confusion(run.folder, console);
+    if (!one.report.judged && !one.report.kept) one.report.kept = kept_confusion(run.folder, console);
     page.chosen.push_back(std::move(one));
   }
   add_confusions(paths, page, console);

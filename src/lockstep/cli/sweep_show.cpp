@@ -116,6 +116,17 @@ void write_to(const std::string& file, const std::string& text, Console& console
                   (has_failed ? " --filter state=failed shows why trials failed" : " shows what they do"));
 }
 
+// A parameter that not all trials have has fewer.
+void warn_of_few_trials(const std::vector<sweep::Importance>& importances, Console& console) {
+  std::vector<std::string> few;
+  for (const sweep::Importance& one : importances) {
+    if (one.trials < sweep::kFewTrials) few.push_back(one.parameter);
+  }
+  if (few.empty()) return;
+  console.note("lockstep: too few trials yet to trust the figures of " + join(few, ", ") + ": fewer than " +
+               std::to_string(sweep::kFewTrials) + " that have it were trained in full\n");
+}
+
 std::string in_line(const std::string& text) { return text.empty() ? "" : printable(text) + "\n"; }
 
 std::string shown_sweep(const Call& call) { return sweep::shown_sweep({call.words.front()}); }
@@ -215,10 +226,13 @@ int run_sweep_importance(const Call& call, Console& console) {
     console.note(
         "lockstep: the trials that were trained in full are too few, or too alike, to tell which "
         "parameter mattered\n");
-  std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence"}};
+  else
+    warn_of_few_trials(importances, console);
+  std::vector<std::vector<std::string>> cells{{"parameter", "importance", "divergence", "trials"}};
   for (const sweep::Importance& one : importances)
-    cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4)});
-  console.print(in_columns_within(console.table_width(), std::move(cells), "lrr"));
+    cells.push_back({one.parameter, fixed(100 * one.share, 1) + " %", fixed(one.divergence, 4),
+                     std::to_string(one.trials)});
+  console.print(in_columns_within(console.table_width(), std::move(cells), "lrrr"));
   return 0;
 }
 

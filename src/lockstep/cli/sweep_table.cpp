@@ -158,8 +158,13 @@ std::string sweep_counts_text(const sweep::Table& table, int64_t planned) {
          join(words, ", ") + (table.is_going_on ? "; the sweep goes on" : "");
 }
 
-std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows) {
+std::string sweep_rows_text(const sweep::Table& table, const std::vector<const Row*>& rows,
+                            int64_t left_out) {
   Cells cells = cells_of(table, rows);
+  const auto most = static_cast<int64_t>(cells.sides.size()) - 2;  // the first and the last one stay
+  const auto count = static_cast<std::ptrdiff_t>(std::min(left_out, most));
+  cells.sides.erase(1, static_cast<size_t>(count));
+  for (auto& row : cells.rows) row.erase(row.begin() + 1, row.begin() + 1 + count);
   return in_columns(std::move(cells.rows), cells.sides);
 }
 
@@ -168,10 +173,12 @@ std::string sweep_table_text(const sweep::Table& table, const SweepRows& choice,
   Cells cells = cells_of(table, rows);
   const std::string mark = not_reproducible_text(table.spec);
   const bool fits_none = rows.empty() && !table.rows.empty();
+  const bool shows_best = std::ranges::find(rows, table.best()) != rows.end();
+  const bool shows_some = !choice.filter.empty() && !rows.empty() && rows.size() < table.rows.size();
   return in_columns_within(width, std::move(cells.rows), cells.sides) + "\n" +
          (fits_none ? "no trial fits the filter " + quote(choice.filter) + "\n" : "") +
-         sweep_counts_text(table, planned) + (table.best() != nullptr ? "; * is the best" : "") + "\n" +
-         mark + (mark.empty() ? "" : "\n");
+         (shows_some ? std::to_string(rows.size()) + " shown of " : "") + sweep_counts_text(table, planned) +
+         (shows_best ? "; * is the best" : "") + "\n" + mark + (mark.empty() ? "" : "\n");
 }
 
 std::string best_rows_text(const sweep::Table& table, const std::string& folder, int width) {

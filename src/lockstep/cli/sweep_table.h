@@ -35,7 +35,9 @@ std::string best_rows_text(const sweep::Table& table, const std::string& folder,
 std::string short_number(const std::string& text);
 
 /// A heading, and a line for each of the rows, as wide as they are.
-std::string sweep_rows_text(const sweep::Table& table, const std::vector<const sweep::Row*>& rows);
+///   left_out  columns behind the first that are not shown; the last one always is
+std::string sweep_rows_text(const sweep::Table& table, const std::vector<const sweep::Row*>& rows,
+                            int64_t left_out = 0);
 
 /// How many trials the sweep is to have, with those that have not begun. All points of a grid are made for
 /// it.

@@ -21,6 +21,7 @@
 #include "lockstep/device/memory.h"
 #include "lockstep/launch/process.h"
 #include "lockstep/sweep/trial_messages.h"
+#include "lockstep/train/planning/prepare.h"
 #include "lockstep/train/planning/run_memory.h"
 #include "lockstep/train/run/fit.h"
 
@@ -178,6 +179,17 @@ class TrialThreads {
 };
 
 }  // namespace
+
+int run_sweep_check(const Call& call, Console&) {
+  auto [options, given] = training_options(call);
+  if (options.precision == train::Precision::auto_)
+    options.precision = train::Precision::single;  // the choice trains
+  train::TrainingRequest request;
+  request.folder = call.words.front();
+  request.given = given;
+  (void)train::prepare(request, options, /*dry=*/true);
+  return 0;
+}
 
 int run_sweep_trials(const Call& call, Console&) {
   launch::StopSignals signals("", launch::AtSecond::go_on);

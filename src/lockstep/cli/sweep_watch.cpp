@@ -1,6 +1,7 @@
 #include "lockstep/cli/sweep_watch.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <iostream>
@@ -24,7 +25,10 @@ namespace {
 constexpr int kMilliseconds = 1000;  // between two looks at the sweep's files
 constexpr int kHeadLines = 1;
 constexpr int kFootLines = 3;  // and those of a mark
-constexpr const char* kKeys = "q quit  ↑↓ trial  s stop  r restart  n note  o O sort  / filter  S stop sweep";
+// The first that fits.
+constexpr std::array kKeys{"q quit  ↑↓←→ move  s stop  r restart  n note  o O sort  / filter  S stop sweep",
+                           "q quit ↑↓←→ s stop r restart n note o O sort / filter S stop all",
+                           "q quit ↑↓←→ s r n o O / S"};
 
 // Keys arrive at once and are not shown. The terminal is as before when this ends.
 class RawTerminal {
@@ -64,6 +68,15 @@ std::string prompt_line(const SweepView& view, int width) {
   return line;
 }
 
+winsize terminal_size() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    size.ws_row = 24;
+    size.ws_col = 80;
+  }
+  return size;
+}
+
 std::string next_column(const sweep::Table& table, const std::string& sort) {
   const std::string now = sort.starts_with("-") ? sort.substr(1) : sort;
   std::vector<std::string> names{"trial", "result", "state", "steps", "time"};
@@ -96,23 +109,25 @@ class Watch {
     }
     std::cout << "\033[?25h\033[?1049l" << std::flush;
     if (failed) std::rethrow_exception(failed);
-    std::cout << best_rows_text(table_, paths_.folder.string(), 0) << std::flush;
+    std::cout << best_rows_text(table_, paths_.folder.string(), terminal_size().ws_col) << std::flush;
     return signals.signal() == 0 || signals.signal() == SIGINT ? 0 : launch::kSignalStatus + signals.signal();
   }
 
  private:
   void look() {
     table_ = reader_.read();
-    if (was_going_on_ && !table_.is_going_on) view_.message = "the sweep does not go on; q quits";
+    if (was_going_on_ && !table_.is_going_on) view_.message = end_text() + "; q quits";
     was_going_on_ = table_.is_going_on;
   }
 
+  std::string end_text() {
+    return is_complete(table_, view_.planned.of(table_.spec))
+               ? "the sweep is complete"
+               : "the sweep is not complete, and no program works on it";
+  }
+
   void draw() {
-    winsize size{};
-    if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-      size.ws_row = 24;
-      size.ws_col = 80;
-    }
+    const winsize size = terminal_size();
     std::string text = "\033[H";
     const std::vector<std::string> lines = sweep_screen(table_, view_, size.ws_col, size.ws_row);
     for (size_t i = 0; i < lines.size(); ++i) text += (i == 0 ? "" : "\r\n") + lines[i] + "\033[K";
@@ -140,6 +155,9 @@ class Watch {
   }
 
   void move(const std::string& code) {
+    const auto most = 4 + std::ssize(table_.spec.space.parameters());  // of six columns and the parameters
+    if (code[0] == 'C') view_.left_out = std::min<int64_t>(view_.left_out + 1, most);
+    if (code[0] == 'D') view_.left_out = std::max<int64_t>(0, view_.left_out - 1);
     const int by = code[0] == 'A' ? -1 : code[0] == 'B' ? 1 : code[0] == '5' ? -10 : code[0] == '6' ? 10 : 0;
     const std::vector<const sweep::Row*> rows = chosen_rows(table_, view_.rows);
     const auto now =
@@ -176,7 +194,11 @@ class Watch {
         ask_of_trial("note of trial " + trial + ": ", &Watch::note);
         break;
       case 's':
-        ask_of_trial("end trial " + trial + " with the result that it has? (y) ", &Watch::stop);
+        if (has_rows() && !table_.can_end(view_.trial)) {
+          view_.message = "trial " + trial + " is not running";
+        } else {
+          ask_of_trial("end trial " + trial + " with the result that it has? (y) ", &Watch::stop);
+        }
         break;
       case 'r':
         ask_of_trial("forget trial " + trial + " and start it again? (y) ", &Watch::restart);
@@ -198,12 +220,14 @@ class Watch {
   // The marked row may be another one when the answer comes: rows that do not fit the filter any more go.
   void ask_of_trial(std::string prompt, void (Watch::*then)()) {
     asked_trial_ = view_.trial;
-    if (chosen_rows(table_, view_.rows).empty()) {
-      view_.message = "no trial is shown";
-    } else {
+    if (has_rows()) {
       ask(std::move(prompt), then, "");
+    } else {
+      view_.message = "no trial is shown";
     }
   }
+
+  bool has_rows() const { return !chosen_rows(table_, view_.rows).empty(); }
 
   void type(char key) {
     if (key == '\n' || key == '\r') {
@@ -289,6 +313,20 @@ std::vector<std::string> mark_lines(const std::string& copy, const sweep::Table&
   return lines;
 }
 
+// The heading and a line for each row. Columns behind the first are left out as view.left_out says, but none
+// where all of the rest fits without that.
+std::vector<std::string> table_lines(const sweep::Table& table, const std::vector<const sweep::Row*>& rows,
+                                     SweepView& view, int width) {
+  std::vector<std::string> lines;
+  for (int64_t left_out = 0; left_out <= view.left_out; ++left_out) {
+    lines = split(sweep_rows_text(table, rows, left_out), '\n');
+    const auto fits = [&](const std::string& line) { return width_of(line) <= width; };
+    if (std::ranges::all_of(lines, fits)) view.left_out = left_out;
+  }
+  if (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view, int width, int height) {
@@ -297,8 +335,7 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
     return std::find_if(rows.begin(), rows.end(), [&](const auto* row) { return row->trial == trial; });
   };
   if (!rows.empty() && has(view.trial) == rows.end()) view.trial = rows.front()->trial;
-  std::vector<std::string> all = split(sweep_rows_text(table, rows), '\n');
-  if (!all.empty() && all.back().empty()) all.pop_back();
+  const std::vector<std::string> all = table_lines(table, rows, view, width);
   const std::vector<std::string> foot = mark_lines(view.copy, table, width, height);
   const int64_t shown = std::max<int64_t>(1, height - kHeadLines - kFootLines - std::ssize(foot));
   const auto count = static_cast<int64_t>(rows.size());
@@ -311,12 +348,14 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
     const std::string& line = all[static_cast<size_t>(i) + 1];
     lines.push_back(i == mark ? marked(line, width) : std::string(cut(line, width)));
   }
-  const std::string order = "sorted by " + view.rows.sort +
-                            (view.rows.filter.empty() ? "" : ", filter " + quote(view.rows.filter)) +
-                            (count > shown ? ", " + std::to_string(view.first + 1) + " to " +
-                                                 std::to_string(std::min(count, view.first + shown)) +
-                                                 " of " + std::to_string(count)
-                                           : "");
+  const bool is_reversed = view.rows.sort.starts_with("-");
+  const std::string order =
+      "sorted by " + view.rows.sort.substr(is_reversed ? 1 : 0) + (is_reversed ? " backwards" : "") +
+      (view.rows.filter.empty() ? "" : ", filter " + quote(view.rows.filter)) +
+      (count > shown
+           ? ", " + std::to_string(view.first + 1) + " to " +
+                 std::to_string(std::min(count, view.first + shown)) + " of " + std::to_string(count)
+           : "");
   lines.emplace_back(cut(sweep_counts_text(table, view.planned.of(table.spec)) + "; " + order, width));
   lines.insert(lines.end(), foot.begin(), foot.end());
   if (!view.prompt.empty()) {
@@ -324,7 +363,9 @@ std::vector<std::string> sweep_screen(const sweep::Table& table, SweepView& view
   } else {
     lines.emplace_back(cut(printable(view.message), width));
   }
-  lines.push_back("\033[2m" + std::string(cut(kKeys, width)) + "\033[0m");
+  const auto keys = std::ranges::find_if(kKeys, [&](const char* text) { return width_of(text) <= width; });
+  lines.push_back("\033[2m" + std::string(cut(keys == kKeys.end() ? kKeys.back() : *keys, width)) +
+                  "\033[0m");
   return lines;
 }
 

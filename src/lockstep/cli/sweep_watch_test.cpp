@@ -8,6 +8,7 @@
 namespace lockstep::cli {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -68,6 +69,28 @@ TEST(SweepScreen, ShowsAllKeysIn80Columns) {
   const std::string keys = sweep_screen(table_of(4), view, 80, 24).back();
   EXPECT_THAT(keys, HasSubstr("q quit"));
   EXPECT_THAT(keys, HasSubstr("S stop sweep"));
+}
+
+TEST(SweepScreen, ShowsTheColumnsOnTheRightOfANarrowTerminal) {
+  sweep::Table table = table_of(3);
+  for (const char* name : {"weight-decay", "optimizer", "last"}) {
+    table.spec.space.add(name, "a,b");
+    for (sweep::Row& row : table.rows) row.parameters.emplace_back(name, "a");
+  }
+  SweepView view;
+  EXPECT_THAT(sweep_screen(table, view, 50, 24)[0], Not(HasSubstr("last")));
+  view.left_out = 1;
+  EXPECT_THAT(sweep_screen(table, view, 50, 24)[0], AllOf(HasSubstr("trial"), Not(HasSubstr("state"))));
+  view.left_out = 100;
+  EXPECT_THAT(sweep_screen(table, view, 50, 24)[0], AllOf(HasSubstr("trial"), HasSubstr("last")));
+  EXPECT_LT(view.left_out, 5) << "no more than are needed";
+  EXPECT_THAT(sweep_screen(table, view, 200, 24)[0], HasSubstr("state"));
+  EXPECT_EQ(view.left_out, 0) << "the terminal has become wider";
+  for (const int width : {25, 65, 70}) {
+    const std::string keys = sweep_screen(table, view, width, 24).back();
+    EXPECT_THAT(keys, AllOf(HasSubstr("q quit"), HasSubstr("S"))) << width;
+  }
+  EXPECT_THAT(sweep_screen(table, view, 70, 24).back(), HasSubstr("S stop all"));
 }
 
 // "10" is before "1a" and "1a" before "9" as texts, but 9 is before 10.
@@ -206,6 +229,17 @@ TEST(SweepTable, SaysThatNoRowFits) {
   EXPECT_THAT(sweep_table_text(table_of(0), {}, 0, 1000), Not(HasSubstr("no trial fits")));
 }
 
+TEST(SweepTable, SaysHowManyRowsFitAndNamesTheStarThatIsShown) {
+  const auto end_of = [](const SweepRows& choice) {
+    return split(sweep_table_text(table_of(12), choice, 0, 12), '\n').end()[-2];
+  };
+  EXPECT_EQ(end_of({}), "12 trials: 12 ended; * is the best");
+  EXPECT_EQ(end_of({.filter = "trial<4"}), "4 shown of 12 trials: 12 ended");
+  EXPECT_EQ(end_of({.filter = "trial>9"}), "2 shown of 12 trials: 12 ended; * is the best");
+  EXPECT_EQ(end_of({.limit = 3}), "12 trials: 12 ended");
+  EXPECT_EQ(end_of({.filter = "trial>20"}), "12 trials: 12 ended");
+}
+
 TEST(SweepTable, TellsSmallResultsApart) {
   sweep::Table table = table_of(3);
   table.rows[0].value = 0.0000123456;
@@ -234,6 +268,15 @@ TEST(SweepScreen, CountsTheTrialsThatAreToCome) {
   SweepView view;
   const std::vector<std::string> lines = sweep_screen(table_of(3), view, 80, 24);
   EXPECT_THAT(lines[lines.size() - 3], StartsWith("3 of 20 trials: 3 ended; "));
+}
+
+TEST(SweepScreen, SaysHowRowsAreSorted) {
+  SweepView view{.rows = {.sort = "-result"}};
+  std::vector<std::string> lines = sweep_screen(table_of(20), view, 80, 30);
+  EXPECT_EQ(lines[lines.size() - 3], "20 trials: 20 ended; sorted by result backwards");
+  view.rows.sort = "result";
+  lines = sweep_screen(table_of(20), view, 80, 30);
+  EXPECT_EQ(lines[lines.size() - 3], "20 trials: 20 ended; sorted by result");
 }
 
 TEST(SweepTable, SaysHowManyTrialsComeAndHowManyRowsAreLeftOut) {

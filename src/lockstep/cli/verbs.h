@@ -147,6 +147,7 @@ int run_sweep_files(const Call& call, Console& console);
 int run_sweep_runner(const Call& call, Console& console);
 std::vector<FieldInfo> sweep_trials_fields();
 int run_sweep_trials(const Call& call, Console& console);
+int run_sweep_check(const Call& call, Console& console);
 int run_sweep_stop(const Call& call, Console& console);
 int run_sweep_restart(const Call& call, Console& console);
 int run_sweep_annotate(const Call& call, Console& console);

@@ -138,7 +138,7 @@ std::vector<Importance> importances(const Table& table) {
       if (const auto value = value_of(parameter, *row)) values.push_back({*value, is_top(row)});
     }
     if (values.empty()) continue;
-    Importance one{.parameter = parameter.name};
+    Importance one{.parameter = parameter.name, .trials = std::ssize(values)};
     const auto tops_here = static_cast<double>(
         std::count_if(values.begin(), values.end(), [](const Value& value) { return value.is_top; }));
     if (rows.size() > 1 && !parameter.is_single() && values.size() >= kLeastTrials && tops_here > 0) {

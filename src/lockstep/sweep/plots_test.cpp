@@ -67,6 +67,12 @@ TEST(Importances, NameWhatMatters) {
   ASSERT_EQ(found.size(), 2u);  // no trial has a momentum
   EXPECT_EQ(found[0].parameter, "rate");
   EXPECT_GT(found[0].share, 0.95);
+  EXPECT_EQ(found[0].trials, 100);
+  rows[7].parameters.emplace_back("momentum", "0.2");
+  const std::vector<Importance> with_momentum = importances(table_of(rows));
+  ASSERT_EQ(with_momentum.size(), 3u);
+  EXPECT_EQ(with_momentum[2].parameter, "momentum");
+  EXPECT_EQ(with_momentum[2].trials, 1) << "among those that have it";
   EXPECT_TRUE(importances(table_of({})).empty());
 }
 

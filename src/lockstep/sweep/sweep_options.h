@@ -49,7 +49,11 @@ struct SweepOptions {
           "how parameters are chosen; tpe and gp learn from earlier trials, by a tree of Parzen estimators "
           "or a "
           "Gaussian process");
-    field("count", self.count, "number of trials; 0: 20, or all points of a grid", between(0, 1e6));
+    field("count", self.count,
+          "number of trials; 0: 20, or all points of a grid, which a space of up to 20 points is if --search "
+          "is not "
+          "given",
+          between(0, 1e6));
     field("seed", self.seed, "seed of the search", between(0, 1e15));
     field("grid-steps", self.grid_steps, "grid: values of each range", between(1, 1e6));
     field("metric", self.metric,
@@ -92,7 +96,8 @@ struct SweepOptions {
     field("output", self.output, "folder of the sweep; default: sweeps/sweep-001, sweep-002, ...");
     field("keep-weights", self.keep_weights,
           "only this number of best trials keep weights and checkpoints; 0: all do", between(0, 1e6));
-    field("resume", self.resume, "continue the sweep in --output; repeating its command does the same");
+    field("resume", self.resume,
+          "continue the sweep in --output; repeating a command that names --output does the same");
   };
 };
 

@@ -16,6 +16,7 @@
 #include "lockstep/record/not_a_run.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/summary.h"
+#include "lockstep/record/trial_folder.h"
 #include "lockstep/nn/folded_batch_norm.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/surgery.h"
@@ -76,6 +77,14 @@ Error lost_weights(const std::filesystem::path& run_folder, const std::filesyste
               : "restore it, or train again with another --output"};
 }
 
+// A sweep removes weights and checkpoints of a trial together.
+bool has_removed_weights(const std::filesystem::path& run_folder, std::optional<record::RunState> state) {
+  const record::RunPaths paths{run_folder};
+  const bool has_trained = state == record::RunState::ended || state == record::RunState::stopped;
+  return has_trained && !std::filesystem::exists(paths.weights()) &&
+         !std::filesystem::exists(paths.checkpoints()) && record::sweep_of_trial(run_folder);
+}
+
 }  // namespace
 
 Model model_of_run(const std::filesystem::path& run_folder, const std::string& weights,
@@ -86,6 +95,8 @@ Model model_of_run(const std::filesystem::path& run_folder, const std::string& w
   if (std::filesystem::exists(model.weights)) return model;
   const record::RunSummary summary = record::summary_of(run_folder);
   const std::string& data = summary.data;
+  if (has_removed_weights(run_folder, summary.state))
+    throw record::removed_weights(run_folder, *record::sweep_of_trial(run_folder));
   if (weights == "best" && summary.state == record::RunState::ended)
     throw Error(ErrorCode::not_found,
                 "the run in \"" + run_folder.string() +
