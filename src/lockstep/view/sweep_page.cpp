@@ -22,8 +22,6 @@ namespace {
 using sweep::Row;
 using sweep::TrialState;
 
-constexpr int64_t kLeastOfImportance = 20;  // trials; of fewer the best tenth is one trial
-
 constexpr const char* kStyle = R"(.trials{width:100%}
 .trials td,.trials th{white-space:nowrap}
 .trials td.text{white-space:normal;min-width:160px}
@@ -103,7 +101,7 @@ std::string how_many_have(const std::string& parameter, const std::vector<const 
       std::ranges::count_if(rows, [&](const Row* row) { return !text_of(*row, parameter).empty(); });
   if (count == std::ssize(rows)) return "";
   return with_commas(count) + " of " + counted(std::ssize(rows), "trial") + " have it" +
-         (count < kLeastOfImportance ? ", too few to trust" : "");
+         (count < sweep::kFewTrials ? ", too few to trust" : "");
 }
 
 std::string importance_section(const SweepPage& page) {
@@ -114,10 +112,10 @@ std::string importance_section(const SweepPage& page) {
     if (row.state == TrialState::ended && row.value && std::isfinite(*row.value)) full.push_back(&row);
   }
   const std::string count = with_commas(std::ssize(full));
-  if (std::ssize(full) < kLeastOfImportance)
+  if (std::ssize(full) < sweep::kFewTrials)
     return section(title, "",
                    "Too few trials: " + count + " trained in full, and figures from fewer than " +
-                       std::to_string(kLeastOfImportance) + " are chance.");
+                       std::to_string(sweep::kFewTrials) + " are chance.");
   std::string rows;
   for (const sweep::Importance& one : page.importances)
     rows += "<tr><th scope=\"row\">" + name_text(one.parameter) + "<small>" +
