@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(TrialFolder, NamesItsSweepAsItWasNamed) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   const fs::path sweep = folder.path() / "search";
   make_folders(sweep / "trials/0003");
   EXPECT_EQ(sweep_of_trial(sweep / "trials/0003"), std::nullopt) << "without sweep.json";
@@ -25,7 +25,7 @@ TEST(TrialFolder, NamesItsSweepAsItWasNamed) {
 }
 
 TEST(TrialFolder, ACopyMayLackWeightsThatTheSweepHas) {
-  const test::TemporaryFolder folder;
+  const lockstep::test::TemporaryFolder folder;
   const auto said = [&] { return std::string(removed_weights("copy/trials/0001", folder.path()).what()); };
   EXPECT_NE(said().find("keeps those of its best trials only (--keep-weights)"), std::string::npos);
   write_file_atomic(folder.path() / "fetched.json", "{}\n");
