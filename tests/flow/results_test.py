@@ -2,6 +2,7 @@
 """What is read from finished runs: evaluate and predict for any number of workers, diff of two runs."""
 
 import json
+import shutil
 import struct
 import unittest
 import zipfile
@@ -85,6 +86,16 @@ class Results(runs.TestFolders, unittest.TestCase):
         self.assertIn("0.weight", printed)
         self.assertIn("same weights", runs.run("diff", self.one / "model.safetensors", self.same / "model.safetensors"))
         self.assertIn("neither", runs.run("diff", self.one, self.folder / "nowhere", status=2))
+
+    def test_a_file_that_was_changed_does_not_get_the_runs_hash(self):
+        recorded = json.loads((self.one / "result.json").read_text())["weights_hash"]
+        self.assertIn(f"same weights: {recorded}", runs.run("diff", self.one, self.same))
+        changed = self.folder / "changed"
+        shutil.copytree(self.one, changed)
+        shutil.copy(self.other / "model.safetensors", changed)
+        for words in (["diff", changed, self.other / "model.safetensors"], ["report", changed, self.held_out]):
+            self.assertNotIn(recorded, runs.run(*words))
+        self.assertNotIn(recorded, (changed / "report.html").read_text())
 
     def test_weights_show_and_diff_read_files_of_torch_save(self):
         file = self.folder / "weights.pt"

@@ -9,12 +9,13 @@
 #include "lockstep/cli/columns.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/run_weights.h"
+#include "lockstep/cli/trained_model.h"
 #include "lockstep/cli/verbs.h"
 #include "lockstep/cli/weights_difference.h"
 #include "lockstep/record/difference.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/log_name.h"
-#include "lockstep/record/result.h"
+#include "lockstep/record/run_folder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -38,8 +39,8 @@ Side read_side(const std::filesystem::path& path) {
   }
   if (std::filesystem::is_regular_file(path)) return side;
   side.has_log = !record::log_files(path).empty();
-  if (const auto result = record::read_result(path); result && side.weights_name == kFinalWeights)
-    side.hash = result->weights_hash;
+  if (side.weights && side.weights_name == kFinalWeights)
+    side.hash = recorded_hash(record::RunPaths{path}.weights(), *side.weights);
   if (side.has_log || !side.weights) side.events = record::read_events(path);
   return side;
 }

@@ -19,7 +19,6 @@
 #include "lockstep/data/web_image.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/not_a_run.h"
-#include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
 #include "lockstep/train/inference/held_out.h"
@@ -110,10 +109,8 @@ void add_judgement(view::Report& report, const Judging& judging, Console& consol
     train::Model model = train::model_of_run(run_folder, asked.weights);
     examine_weights(model, console);
     report.weights = model.weights.string();
-    const auto result = record::read_result(run_folder);  // with the hash that other commands show
-    report.weights_hash = asked.weights == "last" && result && !result->weights_hash.empty()
-                              ? result->weights_hash
-                              : as_hex(weights_hash(model.state));
+    report.weights_hash = recorded_hash(model.weights, model.state);
+    if (report.weights_hash.empty()) report.weights_hash = as_hex(weights_hash(model.state));
     const train::HeldOut held_out = samples_for(judging, report, model, console);
     report.warnings = held_out.warnings;
     for (const std::string& warning : held_out.warnings) console.note("lockstep: " + warning + "\n");

@@ -65,16 +65,21 @@ bool has_given(const AskedSweep& asked, const std::string& name) {
   return std::ranges::find(asked.given, name) != asked.given.end();
 }
 
+constexpr int64_t kFewPoints = 20;  // trials by default
+
+bool has_few_points(const sweep::Space& space) {
+  const auto points = points_of(space);
+  return space.size() > 0 && points && *points <= kFewPoints;
+}
+
 // A space of few points is searched whole, unless the user says how or how long.
 void search_few_points_once(AskedSweep& asked) {
-  constexpr int64_t kFew = 20;  // trials by default
-  const auto points = points_of(asked.spec.space);
-  if (asked.spec.space.size() == 0 || !points || *points > kFew) return;
+  if (!has_few_points(asked.spec.space)) return;
   for (const char* name : {"search", "count", "grid-steps"}) {
     if (has_given(asked, name)) return;
   }
   asked.spec.options.search = sweep::SearchKind::grid;
-  asked.spec.options.grid_steps = kFew;  // all whole numbers of a range
+  asked.spec.options.grid_steps = kFewPoints;  // all whole numbers of a range
 }
 
 // What the command line says, or the file that it names: options of the sweep, and what is searched.
@@ -106,6 +111,9 @@ sweep::SweepSpec continued(const sweep::SweepPaths& paths, const AskedSweep& ask
     wanted = spec;
     if (asked.spec.space.size() > 0) wanted.space = asked.spec.space;
     set_options(asked, asked.given, wanted);
+  } else if (has_few_points(wanted.space) && !has_given(asked, "search")) {
+    wanted.options.search = spec.options.search;
+    if (!has_given(asked, "grid-steps")) wanted.options.grid_steps = spec.options.grid_steps;
   }
   if (const auto what = sweep::difference(spec, wanted))
     throw Error(
@@ -270,6 +278,8 @@ int run_sweep(const Call& call, Console& console) {
   if (!exists && spec.options.search == sweep::SearchKind::grid && !has_given(asked, "search"))
     console.note("lockstep: each of the " + counted(search.count(), "point") +
                  " of the space is tried once\n");
+  if (exists && has_given(asked, "count") && asked.spec.options.count > search.count())
+    console.note("lockstep: the grid has only " + counted(search.count(), "point") + "\n");
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
   if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count()))) {

@@ -20,7 +20,8 @@
 namespace lockstep::cli {
 namespace {
 
-constexpr std::chrono::seconds kMostCheckTime{60};  // of one trial; a longer listing is left to the trials
+constexpr std::chrono::seconds kMostCheckTime{60};  // a longer listing is left to the trials
+constexpr size_t kMostTried = 32;                   // trials
 
 // What trials have: the values that are searched, and the one of the command where they do not always count.
 std::vector<std::string> values_of(const sweep::SweepSpec& spec, const std::string& name,
@@ -95,14 +96,15 @@ void check_program(const sweep::SweepSpec& spec) {
                   : "check its name, which is searched for in PATH; write ./ before a program that is here");
 }
 
-// Points that together have each choice of each list and both ends of each range.
+// Points that together have each choice of each list and both ends of each range, or the first of them.
 std::vector<sweep::Point> points_to_try(const sweep::Space& space) {
   size_t choices = 1, ends = 1;
   for (const sweep::Parameter& parameter : space.parameters()) {
     choices = std::max(choices, parameter.choices.size());
     if (parameter.is_number() && !parameter.is_single()) ends = 2;
   }
-  std::vector<sweep::Point> points(choices * ends, sweep::Point(space.size(), sweep::kAbsent));
+  std::vector<sweep::Point> points(std::min(choices * ends, kMostTried),
+                                   sweep::Point(space.size(), sweep::kAbsent));
   for (size_t i = 0; i < points.size(); ++i) {
     for (size_t j = 0; j < space.size(); ++j) {
       const sweep::Parameter& parameter = space.parameters()[j];
@@ -117,14 +119,16 @@ std::vector<sweep::Point> points_to_try(const sweep::Space& space) {
 
 // How train refuses this trial; nothing if it does not, or if that takes too long to know.
 std::optional<Error> refusal_of(const sweep::SweepSpec& spec, const sweep::Point& point,
-                                const std::string& program) {
+                                const std::string& program, std::chrono::steady_clock::time_point last) {
+  const auto left = std::chrono::ceil<std::chrono::seconds>(last - std::chrono::steady_clock::now());
+  if (left.count() <= 0) return std::nullopt;
   std::vector<std::string> words =
       sweep::command_of({}, spec, 0, spec.space.assignment(point));  // "train" and its words
   words.front() = "sweep-check";
   const std::string folder = spec.working_folder.empty() ? "." : spec.working_folder;
   words.insert(words.begin(), {"sh", "-c", R"(cd -- "$0" && exec "$@")", folder, program});
   words.insert(words.end(), {"--workers", std::to_string(spec.options.workers)});
-  const cluster::CommandEnd end = cluster::run_command(words, {.limit = kMostCheckTime});
+  const cluster::CommandEnd end = cluster::run_command(words, {.limit = left});
   if (end.out_of_time || (end.status != 1 && end.status != 2)) return std::nullopt;
   std::vector<std::string> context;
   std::string message, hint;
@@ -155,9 +159,10 @@ void check_training(const sweep::SweepSpec& spec, const std::string& program) {
   for (const std::string& path : values_of(spec, "validation", options.validation)) data.push_back(path);
   for (const std::string& path : values_of(spec, "test", options.test)) data.push_back(path);
   if (std::ranges::any_of(data, [](const std::string& path) { return io::is_address(path); })) return;
+  const auto last = std::chrono::steady_clock::now() + kMostCheckTime;
   std::optional<Error> first;
   for (const sweep::Point& point : points_to_try(spec.space)) {
-    const auto refusal = refusal_of(spec, point, program);
+    const auto refusal = refusal_of(spec, point, program, last);
     if (!refusal || (first && first->message() != refusal->message())) return;
     if (!first) first = refusal;
   }

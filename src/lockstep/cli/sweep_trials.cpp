@@ -187,7 +187,14 @@ int run_sweep_check(const Call& call, Console&) {
   train::TrainingRequest request;
   request.folder = call.words.front();
   request.given = given;
-  (void)train::prepare(request, options, /*dry=*/true);
+  try {
+    (void)train::prepare(request, options, /*dry=*/true);
+  } catch (const Error& error) {
+    // Others are of the moment, and a trial may have none of them.
+    if (error.code() == ErrorCode::invalid_option || error.code() == ErrorCode::not_found ||
+        error.code() == ErrorCode::corrupt_data)
+      throw;
+  }
   return 0;
 }
 

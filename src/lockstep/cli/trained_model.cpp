@@ -12,6 +12,7 @@
 #include "lockstep/cli/over_ranks.h"
 #include "lockstep/cli/progress_line.h"
 #include "lockstep/cli/run_options.h"
+#include "lockstep/record/result.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/weights_file.h"
@@ -120,6 +121,13 @@ void examine_weights(train::Model& model, Console& console) {
   if (!bad.empty())
     warn("the weights in \"" + model.weights.string() + "\" have " + bad +
          ", so the scores are not reliable");
+}
+
+std::string recorded_hash(const std::filesystem::path& file, const nn::NamedTensors& tensors) {
+  const std::filesystem::path run = file.parent_path();
+  const auto result = record::read_result(run);
+  const bool is_of_end = result && !result->weights.empty() && file == record::RunPaths{run}.weights();
+  return is_of_end && train::weights_doubt(file, tensors).empty() ? result->weights_hash : "";
 }
 
 data::Labels labels_of(const Call& call, const train::Model& model) {

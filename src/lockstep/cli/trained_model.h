@@ -36,6 +36,10 @@ std::vector<std::string> read_classes(const std::string& path);
 /// differ from those that the run saved.
 void examine_weights(train::Model& model, Console& console);
 
+/// The hash that the run has recorded for the weights of its end, which other commands show, too; empty if
+/// the file does not have these.
+std::string recorded_hash(const std::filesystem::path& file, const nn::NamedTensors& tensors);
+
 /// How labels are read: as --labels says, otherwise as the model's run did.
 data::Labels labels_of(const Call& call, const train::Model& model);
 

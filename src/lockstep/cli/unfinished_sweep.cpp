@@ -28,7 +28,9 @@ std::optional<sweep::SweepPaths> unfinished_sweep(const std::filesystem::path& p
                                                   const sweep::SweepSpec& asked) {
   std::error_code none;
   std::vector<std::filesystem::path> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(parent, none)) folders.push_back(entry.path());
+  for (std::filesystem::directory_iterator entry(parent, none), end; !none && entry != end;
+       entry.increment(none))
+    folders.push_back(entry->path());
   std::ranges::sort(folders, std::greater());
   for (const std::filesystem::path& folder : folders) {
     const sweep::SweepPaths paths{folder};

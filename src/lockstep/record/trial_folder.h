@@ -14,7 +14,8 @@ namespace lockstep::record {
 /// Whether the folder is that of a sweep.
 inline bool is_sweep_folder(const std::filesystem::path& folder) {
   std::error_code none;
-  return std::filesystem::is_regular_file(folder / "sweep.json", none);
+  return std::filesystem::is_regular_file(folder / "sweep.json", none) &&
+         std::filesystem::exists(folder / "trials", none);
 }
 
 /// The folder of the sweep; nothing if the run is no trial. For "search/trials/0003" it is "search".
