@@ -148,7 +148,7 @@ class Report(runs.TestFolders, unittest.TestCase):
         self.assertIn("has other files than when the run began", Page(run / "report.html").text())
         shutil.rmtree(data)
         printed = runs.run("report", run)
-        self.assertIn("cannot show confusions and mistakes", printed)
+        self.assertIn("the report has the confusion matrix of the best validation, and no mistakes", printed)
         page = Page(run / "report.html")
         self.assertIn("Not judged on images", page.text())
         self.assertEqual(len(page.of("svg")), 1)
