@@ -42,6 +42,21 @@ TEST(SweepPage, ComparedTrialsAndOthersHaveAMatrix) {
   EXPECT_THAT(text, Not(HasSubstr("too large")));
 }
 
+TEST(SweepPage, AMatrixSaysWhichWeightsItIsOf) {
+  SweepPage page = page_of_trials(1);
+  page.chosen.push_back({.trial = 0});
+  Report& report = page.chosen[0].report;
+  report.run = "search/trials/0000";
+  report.weights = "search/trials/0000/model.safetensors";
+  report.judged = true;
+  report.judgement.samples = "20 images";
+  report.judgement.classes = {"cat", "dog"};
+  report.judgement.confusion = {{8, 2}, {1, 9}};
+  EXPECT_THAT(sweep_page(page), HasSubstr("; weights after the last step, on 20 images</bdi>"));
+  report.weights = "search/trials/0000/best.safetensors";
+  EXPECT_THAT(sweep_page(page), HasSubstr("; weights of the best validation, on 20 images</bdi>"));
+}
+
 TEST(SweepPage, MatricesOfTheChosenAndTheBestAreOpenAndHaveTheParametersInTheirTitles) {
   SweepPage page = page_of_trials(9);
   page.table.rows[7].parameters = {{"rate", "0.0312345678"}};
