@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/view/internal/page_head.h"
+
 namespace lockstep::view {
 namespace {
 
@@ -84,6 +86,10 @@ TEST(SweepPage, ResultsOverTrialsHaveTheBestUntilThen) {
   const std::string text = sweep_page(page);
   EXPECT_THAT(text, HasSubstr("aria-label=\"results of 3 trials\""));
   EXPECT_THAT(text, HasSubstr("<title>trial 1: 0.7000</title>"));
+  const std::string style = "\" stroke=\"" + page_colours().train + "\" stroke-width=\"1.5\"/>";
+  EXPECT_THAT(text, HasSubstr("r=\"4.0\" fill=\"" + page_colours().train + style)) << "it hides no neighbour";
+  EXPECT_THAT(text, HasSubstr("r=\"4.0\" fill=\"" + page_colours().paper + style));
+  EXPECT_THAT(sweep_page(page_of_trials(101)), HasSubstr("r=\"2.3\""));
   page.table.rows[0].value = -1.7e308;
   page.table.rows[1].value = 1.7e308;
   EXPECT_THAT(sweep_page(page), Not(HasSubstr("results of 3 trials"))) << "their distance is no number";

@@ -28,6 +28,7 @@ constexpr double kSmallHeight = 24;
 constexpr double kTopShare = 0.1;
 constexpr size_t kMostChoiceNames = 20;
 constexpr size_t kMostDots = 30;
+constexpr size_t kMostLargeDots = 100;
 constexpr int kWidestLabel = 22;
 
 // Where the value of a place lies on an axis of numbers.
@@ -151,12 +152,13 @@ std::string draw_results(const sweep::Table& table, const PageColours& colours) 
   draw_axes(drawing, panel, table.spec.metric(), true);
   drawing.path(best_until_then(rows, table.spec.maximizes(), panel), colours.train, 1.6,
                "stroke-opacity=\"0.6\"");
+  const double radius = rows.size() <= kMostLargeDots ? 4 : 2.3;
   for (const sweep::Row* row : rows) {
     const bool is_full = row->state == sweep::TrialState::ended;
     drawing.raw("<g><title>trial " + std::to_string(row->trial) + ": " + sweep::result_text(*row->value) +
                 "</title>");
-    drawing.dot(panel.across(static_cast<double>(row->trial)), panel.down(*row->value), 4,
-                is_full ? colours.train : colours.paper, is_full ? colours.paper : colours.train);
+    drawing.dot(panel.across(static_cast<double>(row->trial)), panel.down(*row->value), radius,
+                is_full ? colours.train : colours.paper, colours.train);
     drawing.raw("</g>\n");
   }
   drawing.words((kPlotLeft + kPlotRight) / 2, kResultsTop + kResultsHeight + 38, Anchor::middle, "trial",
