@@ -110,6 +110,21 @@ TEST(SweepPage, WhatNoTrialHasIsLeftOutAndOnlyWhatDiffersIsBold) {
     EXPECT_THAT(sweep_page(page), HasSubstr(part));
 }
 
+TEST(SweepPage, OnlyLongNumbersOfRangesAreRoundedAndWhatDiffersMayLookEqual) {
+  SweepPage page = page_of_trials(2);
+  page.table.spec.space.add("seed", "1..2000000000");
+  page.table.spec.space.add("code", "0.123456789,000000007");
+  for (const int64_t trial : {0, 1}) page.chosen.push_back({.trial = trial});
+  page.table.rows[0].parameters = {{"rate", "0.0312345678"}, {"seed", "1234567890"}, {"code", "0.123456789"}};
+  page.table.rows[1].parameters = {{"rate", "0.0312345679"}, {"seed", "1234567890"}, {"code", "000000007"}};
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, HasSubstr("<tr class=\"differs\"><th scope=\"row\"><bdi>rate</bdi></th>"
+                              "<td>0.0312</td><td>0.0312</td>"));
+  EXPECT_THAT(text,
+              HasSubstr("<tr><th scope=\"row\"><bdi>seed</bdi></th><td>1234567890</td><td>1234567890</td>"));
+  EXPECT_THAT(text, HasSubstr("<td>0.123456789</td><td>000000007</td>"));
+}
+
 TEST(SweepPage, ASweepWhoseTrialsAreAllOverIsComplete) {
   SweepPage page = page_of_trials(3);
   page.table.spec.options.count = 3;
