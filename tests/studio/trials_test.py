@@ -34,6 +34,7 @@ def write_places(folder):
                 log.write(json.dumps({"kind": "outcome", "trial": trial, "state": result[0], "value": result[1], "seconds": 1}) + "\n")
 
 
+# Of a parameter with the name of a member of all objects.
 CODES = ["1e-3", "0.001", "007", "7"]
 
 
@@ -42,10 +43,11 @@ class ListOfEqualNumbers(browser.Studio, unittest.TestCase):
     def prepare(cls):
         folder = cls.root / "codes"
         write_sweep(folder, len(CODES))
-        (folder / "sweep.json").write_text(json.dumps({"command": ["sh", "{toString}"], "parameters": {"toString": ",".join(CODES)}}), encoding="utf-8")
+        (folder / "sweep.json").write_text(json.dumps({"command": ["sh", "{toString}"], "parameters": {
+            "toString": ",".join(CODES), "valueOf": "1..9:when=toString=7"}}), encoding="utf-8")
         with open(folder / "log.jsonl", "w", encoding="utf-8") as log:
             for trial, code in enumerate(CODES):
-                log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"toString={code}"]}) + "\n")
+                log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"toString={code}", *(["valueOf=3"] if code == "7" else [])]}) + "\n")
                 log.write(json.dumps({"kind": "outcome", "trial": trial, "state": "ended", "value": trial, "seconds": 1}) + "\n")
 
     def test_a_filter_tells_them_apart(self):
@@ -53,7 +55,7 @@ class ListOfEqualNumbers(browser.Studio, unittest.TestCase):
         self.page.click("tbody a")
         self.page.wait_for_selector("table.trials tbody tr")
         for text, trials in (("toString=7", [3]), ("toString=007", [2]), ("toString=1e-3", [0]), ("toString!=0.001", [3, 2, 0]), ("toString=7.0", [3, 2]),
-                             ("result<inf", [3, 2, 1, 0])):
+                             ("result<inf", [3, 2, 1, 0]), ("valueOf=", [2, 1, 0]), ("valueOf<4", [3])):
             shown = json.loads(runs.run("sweep", "show", self.root / "codes", "--json", "--filter", text))
             self.assertEqual(sorted(row["trial"] for row in shown), sorted(trials), text)
             self.page.fill("input[aria-label='Filter trials']", text)

@@ -10,7 +10,8 @@ export const columns = (about) => ["trial", "state", "result", "steps", "time", 
 // What a column has for a trial.
 export function valueOf(row, column) {
   if (column === "time") return row.seconds;
-  return ["trial", "state", "result", "steps"].includes(column) ? row[column] : row.parameters[column];
+  if (["trial", "state", "result", "steps"].includes(column)) return row[column];
+  return Object.hasOwn(row.parameters, column) ? row.parameters[column] : undefined;
 }
 
 // The number that is the whole text, as the program reads it: no "+" and no 0x1, but inf. Else null.

@@ -241,7 +241,7 @@ export class SweepPage extends Polled {
     const full = rows.filter((row) => row.state === "ended" && isNumber(row.result));
     const title = m("h2", "Importance of parameters");
     if (full.length < leastOfImportance) return m("section.card", title, m("p.soft", `Too few trials: ${count(full.length)} trained in full, and figures from fewer than ${leastOfImportance} are chance.`));
-    const having = (name) => full.filter((row) => row.parameters[name] !== undefined).length;
+    const having = (name) => full.filter((row) => Object.hasOwn(row.parameters, name)).length;
     const some = (name) => (having(name) < full.length ? m("small.soft", `${count(having(name))} of ${count(full.length)} trials have it${having(name) < leastOfImportance ? ", too few to trust" : ""}`) : null);
     return m("section.card", title,
       m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter), some(one.parameter)),
