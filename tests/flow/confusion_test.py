@@ -85,6 +85,13 @@ class Confusion(runs.TestFolders, unittest.TestCase):
             printed = runs.run("evaluate", run, self.held_out, "--weights", weights, status=1)
             self.assertIn("has no weights: the sweep keeps those of its best trials only (--keep-weights)\n", printed)
             self.assertIn(f"hint: lockstep sweep show {sweep} --sort result lists the best first", printed)
+        runs.run("report", sweep, "--trials", trial)
+        self.assertIn("has no weights: the sweep keeps those of its best trials only (--keep-weights)",
+                      (sweep / "report.html").read_text())
+        (sweep / "fetched.json").write_text("{}")
+        runs.run("report", sweep, "--trials", trial)
+        self.assertIn("is a copy, and these were not kept by the sweep, or not copied", (sweep / "report.html").read_text())
+        (sweep / "fetched.json").unlink()
         printed = runs.run("report", run)
         self.assertIn("the report has the confusion matrix of the best validation, and no mistakes: ", printed)
         self.assertIn("the sweep keeps those of its best trials only", printed)

@@ -15,6 +15,7 @@
 #include "lockstep/record/follower.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
+#include "lockstep/record/trial_folder.h"
 #include "lockstep/view/sweep_page.h"
 
 namespace lockstep::cli {
@@ -134,6 +135,12 @@ std::string weights_of_result(const sweep::SweepSpec& spec, const record::RunPat
   return is_of_best && std::filesystem::exists(run.best_weights(), none) ? "best" : "last";
 }
 
+std::string why_no_weights(const sweep::SweepPaths& paths, const sweep::Row& row) {
+  if (!sweep::is_over(row.state)) return "the trial has no weights yet";
+  if (row.state == sweep::TrialState::failed) return "the trial has no weights: it failed";
+  return record::removed_weights(paths.trial(row.trial), paths.folder).message();
+}
+
 }  // namespace
 
 bool is_sweep(const std::filesystem::path& folder) {
@@ -163,7 +170,7 @@ std::filesystem::path write_sweep_report(const Call& call, const train::Options&
       if (!call.text_of("weights")) asked.weights = weights_of_result(page.table.spec, run);
       add_judgement(one.report, {.run_folder = run.folder, .asked = asked, .options = options}, console);
     } else if (page.table.spec.trains()) {
-      one.report.not_judged = "the trial has no weights (--keep-weights)";
+      one.report.not_judged = why_no_weights(paths, *row);
     }
     if (!one.report.judged && !one.report.kept) one.report.kept = kept_confusion(run.folder, console);
     page.chosen.push_back(std::move(one));
