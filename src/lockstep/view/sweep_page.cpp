@@ -31,7 +31,7 @@ svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:rou
 .importance{width:100%;max-width:640px}
 .importance td.bar{width:60%}
 .importance th small{display:block;font-weight:400}
-.key{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}
+.key{width:28px;height:8px;margin-right:6px}
 .compared th[scope=row]{font-weight:400}
 .compared tr.differs>*{font-weight:600}
 details{border-top:1px solid var(--line);padding:10px 0}
@@ -214,8 +214,7 @@ std::string compared_table(const SweepPage& page, const std::vector<const Row*>&
       "<table "
       "class=\"compared\"><thead><tr><th scope=\"col\">trial</th>";
   for (size_t i = 0; i < rows.size(); ++i)
-    text += "<th scope=\"col\"><span class=\"key\" style=\"background:" + compared_colour(i) + "\"></span>" +
-            std::to_string(rows[i]->trial) + "</th>";
+    text += "<th scope=\"col\">" + compared_key(i) + std::to_string(rows[i]->trial) + "</th>";
   text += "</tr></thead><tbody>\n";
   // exact: what tells values apart that are shown alike
   const auto line = [&](const std::string& name, const auto& cell, const auto& exact) {

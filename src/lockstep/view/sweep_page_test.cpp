@@ -125,6 +125,20 @@ TEST(SweepPage, OnlyLongNumbersOfRangesAreRoundedAndWhatDiffersMayLookEqual) {
   EXPECT_THAT(text, HasSubstr("<td>0.123456789</td><td>000000007</td>"));
 }
 
+TEST(SweepPage, ComparedCurvesOfOneColourHaveOtherDashes) {
+  SweepPage page = page_of_trials(9);
+  for (int64_t trial = 0; trial < 9; ++trial) {
+    page.chosen.push_back({.trial = trial});
+    page.curves.push_back({.trial = trial, .points = {{1, 0.5}, {2, 0.6}}});
+  }
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, HasSubstr("stroke=\"var(--compared-0)\" stroke-width=\"3\" /></svg>0</th>"));
+  const std::string dashes = "stroke-dasharray=\"7 4\"";
+  EXPECT_THAT(text,
+              HasSubstr("stroke=\"var(--compared-0)\" stroke-width=\"3\" " + dashes + "/></svg>8</th>"));
+  EXPECT_THAT(text, HasSubstr("stroke=\"var(--compared-0)\" stroke-width=\"2.0\" " + dashes + " d="));
+}
+
 TEST(SweepPage, ASweepWhoseTrialsAreAllOverIsComplete) {
   SweepPage page = page_of_trials(3);
   page.table.spec.options.count = 3;

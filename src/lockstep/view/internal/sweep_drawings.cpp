@@ -1,6 +1,7 @@
 #include "lockstep/view/internal/sweep_drawings.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -30,6 +31,8 @@ constexpr size_t kMostChoiceNames = 20;
 constexpr size_t kMostDots = 30;
 constexpr size_t kMostLargeDots = 100;
 constexpr int kWidestLabel = 22;
+constexpr size_t kComparedColours = 8;
+constexpr std::array kComparedDashes{"", "7 4", "2 4", "12 3 2 3"};  // of one round of colours after another
 
 // Where the value of a place lies on an axis of numbers.
 double value_at(const sweep::ParallelAxis& axis, double place) {
@@ -103,6 +106,17 @@ std::vector<std::pair<double, double>> best_until_then(const std::vector<const s
 std::string named(std::string svg, const std::string& name) {
   const std::string begin = "<svg ";
   return begin + "role=\"img\" aria-label=\"" + escaped(name) + "\" " + svg.substr(begin.size());
+}
+
+// As CSS writes it: a variable that compared_style() sets for light and dark.
+std::string compared_colour(size_t index) {
+  return "var(--compared-" + std::to_string(index % kComparedColours) + ")";
+}
+
+std::string compared_dashes(size_t index) {
+  if (index < kComparedColours) return "";
+  return std::string("stroke-dasharray=\"") +
+         kComparedDashes[index / kComparedColours % kComparedDashes.size()] + "\"";
 }
 
 }  // namespace
@@ -186,7 +200,7 @@ std::string draw_compared(const std::vector<TrialCurve>& curves, const std::stri
     for (const auto& [step, value] : curves[i].points)
       places.emplace_back(panel.across(static_cast<double>(step)), panel.down(value));
     drawing.raw("<g><title>trial " + std::to_string(curves[i].trial) + "</title>");
-    drawing.path(places, compared_colour(i), 2);
+    drawing.path(places, compared_colour(i), 2, compared_dashes(i));
     if (places.size() <= kMostDots) {
       for (const auto& [x, y] : places) drawing.dot(x, y, 3, compared_colour(i));
     }
@@ -213,8 +227,9 @@ std::string draw_small(const TrialCurve& curve, double low, double high) {
          "\" aria-hidden=\"true\"><path d=\"" + places + "\"/></svg>";
 }
 
-std::string compared_colour(size_t index) {
-  return "var(--compared-" + std::to_string(index % kComparedColours) + ")";
+std::string compared_key(size_t index) {
+  return "<svg class=\"key\" viewBox=\"0 0 28 8\" aria-hidden=\"true\"><path d=\"M0,4H28\" stroke=\"" +
+         compared_colour(index) + "\" stroke-width=\"3\" " + compared_dashes(index) + "/></svg>";
 }
 
 std::string_view compared_style() {
