@@ -31,7 +31,7 @@ svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:rou
 .importance{width:100%;max-width:640px}
 .importance td.bar{width:60%}
 .importance th small{display:block;font-weight:400}
-.key{width:28px;height:8px;margin-right:6px}
+.key{display:inline-block;width:28px;height:8px;margin-right:6px}
 .compared th[scope=row]{font-weight:400}
 .compared tr.differs>*{font-weight:600}
 details{border-top:1px solid var(--line);padding:10px 0}
