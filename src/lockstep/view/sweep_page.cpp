@@ -38,7 +38,7 @@ details{border-top:1px solid var(--line);padding:10px 0}
 summary{cursor:pointer;font-weight:600}
 details section{border:0;padding:12px 0;margin:0}
 @media print{.compared td,.trials td,.trials th,.trials td.text{overflow-wrap:anywhere;white-space:normal;min-width:0;
-  font-size:11px}}
+  padding:4px;font-size:11px}svg.small{width:48px}}
 )";
 
 std::string figure(const std::string& name, const std::string& value, const std::string& more = "") {
