@@ -13,6 +13,7 @@ from sweeps import table
 
 TRIALS = 4
 TRAINING = ["--recipe", "plain", "--image-size", "20x20", "--shards", "4", "--max-steps", "6", "--validate-every", "2"]
+RIGHT = re.compile(r'<td class="right[^>]*>(\d+)</td>')  # cells of a diagonal
 HOSTILE = ["a,b", 'say "no"', "two\nlines", " blanks ", "<b>bold"]
 
 
@@ -62,12 +63,35 @@ class Confusion(runs.TestFolders, unittest.TestCase):
         self.assertIn('confusion.csv" is damaged: "many" is no number of samples', printed)
         self.assertEqual(sorted(matrices_in(one / "report.html")), ["0", "1", "3"])
 
+    def test_a_compared_trial_has_the_matrix_of_its_result(self):
+        output = self.folder / "best"
+        runs.run("sweep", "--count", 4, "--search", "random", "--seed", 2, "--learning-rate", "0.003..0.02:log", "--output", output,
+                 "--", "train", self.digits, "--validation", self.held_out, "--network", "lenet", "--image-size", "20x20", "--shards", 4,
+                 "--validate-every", 1, "--max-steps", 16)
+        rows = {str(row["trial"]): row["result"] for row in table(output)}
+        shares = {}
+        for name, more in (("best", ()), ("last", ("--weights", "last"))):
+            runs.run("report", output, *more)
+            cards = (output / "report.html").read_text().split('<div id="matrices">')[1].split("<h3>Trial ")[1:]
+            shares[name] = {card.split(":")[0]: sum(map(int, RIGHT.findall(card.split("</table>")[0]))) / 40 for card in cards[:4]}
+            words = {"best": "weights of the best validation, on 40 ", "last": "weights after the last step, on 40 "}[name]
+            self.assertEqual([words in card for card in cards[:4]], [True] * 4)
+        self.assertEqual(shares["best"], rows)
+        self.assertNotEqual(shares["last"], rows, "else the test shows nothing")
+
     def check_weights_that_were_not_kept(self, sweep, trial):
         run = sweep / f"trials/{trial:04}"
         for weights in ("last", "best"):
             printed = runs.run("evaluate", run, self.held_out, "--weights", weights, status=1)
             self.assertIn("has no weights: the sweep keeps those of its best trials only (--keep-weights)\n", printed)
             self.assertIn(f"hint: lockstep sweep show {sweep} --sort result lists the best first", printed)
+        runs.run("report", sweep, "--trials", trial)
+        self.assertIn("has no weights: the sweep keeps those of its best trials only (--keep-weights)",
+                      (sweep / "report.html").read_text())
+        (sweep / "fetched.json").write_text("{}")
+        runs.run("report", sweep, "--trials", trial)
+        self.assertIn("is a copy, and these were not kept by the sweep, or not copied", (sweep / "report.html").read_text())
+        (sweep / "fetched.json").unlink()
         printed = runs.run("report", run)
         self.assertIn("the report has the confusion matrix of the best validation, and no mistakes: ", printed)
         self.assertIn("the sweep keeps those of its best trials only", printed)

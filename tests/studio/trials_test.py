@@ -6,6 +6,7 @@ import json
 import unittest
 
 import browser
+import runs
 
 COUNT = 250
 
@@ -31,6 +32,38 @@ def write_places(folder):
             log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"place={100 + trial}"]}) + "\n")
             if result:
                 log.write(json.dumps({"kind": "outcome", "trial": trial, "state": result[0], "value": result[1], "seconds": 1}) + "\n")
+
+
+# Of a parameter with the name of a member of all objects.
+CODES = ["1e-3", "0.001", "007", "7"]
+
+
+class ListOfEqualNumbers(browser.Studio, unittest.TestCase):
+    @classmethod
+    def prepare(cls):
+        folder = cls.root / "codes"
+        write_sweep(folder, len(CODES))
+        (folder / "sweep.json").write_text(json.dumps({"command": ["sh", "{toString}"], "parameters": {
+            "toString": ",".join(CODES), "valueOf": "1..9:when=toString=7"}}), encoding="utf-8")
+        with open(folder / "log.jsonl", "w", encoding="utf-8") as log:
+            for trial, code in enumerate(CODES):
+                log.write(json.dumps({"kind": "begin", "trial": trial, "parameters": [f"toString={code}", *(["valueOf=3"] if code == "7" else [])]}) + "\n")
+                log.write(json.dumps({"kind": "outcome", "trial": trial, "state": "ended", "value": trial, "seconds": 1}) + "\n")
+
+    def test_a_filter_tells_them_apart(self):
+        self.browser.show(self.server, "/experiments", "tbody a")
+        self.page.click("tbody a")
+        self.page.wait_for_selector("table.trials tbody tr")
+        for text, trials in (("toString=7", [3]), ("toString=007", [2]), ("toString=1e-3", [0]), ("toString!=0.001", [3, 2, 0]), ("toString=7.0", [3, 2]),
+                             ("result<inf", [3, 2, 1, 0]), ("valueOf=", [2, 1, 0]), ("valueOf<4", [3])):
+            shown = json.loads(runs.run("sweep", "show", self.root / "codes", "--json", "--filter", text))
+            self.assertEqual(sorted(row["trial"] for row in shown), sorted(trials), text)
+            self.page.fill("input[aria-label='Filter trials']", text)
+            self.page.wait_for_function("trials => [...document.querySelectorAll('table.trials tbody td:nth-of-type(2)')]"
+                                        ".map(one => parseInt(one.textContent)).join() === trials", arg=",".join(map(str, trials)))
+        for text in ("toString=+7", "toString=0x7"):
+            self.page.fill("input[aria-label='Filter trials']", text)
+            self.page.wait_for_selector("#filter-mistake:has-text('of a trial is never')")
 
 
 class ATrialsPlace(browser.Studio, unittest.TestCase):

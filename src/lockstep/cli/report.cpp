@@ -170,8 +170,7 @@ int run_report(const Call& call, Console& console) {
       throw Error(ErrorCode::invalid_option, "the report of a sweep takes no FOLDER",
                   "lockstep report " + shell_word(call.words.front() + "/trials/0000") + " " +
                       shell_word(judged_by) + " judges one trial");
-    console.print("report: " + write_sweep_report(call.words.front(), asked, options, console).string() +
-                  "\n");
+    console.print("report: " + write_sweep_report(call, options, console).string() + "\n");
     return 0;
   }
   console.print("report: " +

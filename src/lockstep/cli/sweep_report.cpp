@@ -8,12 +8,14 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
+#include "lockstep/cli/command_options.h"
 #include "lockstep/cli/report.h"
 #include "lockstep/cli/sweep_table.h"
 #include "lockstep/record/event_log.h"
 #include "lockstep/record/follower.h"
 #include "lockstep/record/run_folder.h"
 #include "lockstep/record/state.h"
+#include "lockstep/record/trial_folder.h"
 #include "lockstep/view/sweep_page.h"
 
 namespace lockstep::cli {
@@ -124,6 +126,21 @@ view::ChosenTrial chosen_trial(const sweep::SweepPaths& paths, const sweep::Tabl
   return chosen;
 }
 
+// The weights of the best validation, where the results are of it; else those after the last step. A trial
+// that was never validated has only these.
+std::string weights_of_result(const sweep::SweepSpec& spec, const record::RunPaths& run) {
+  const std::string metric = spec.metric();
+  std::error_code none;
+  const bool is_of_best = metric == "best_accuracy" || metric == "result";
+  return is_of_best && std::filesystem::exists(run.best_weights(), none) ? "best" : "last";
+}
+
+std::string why_no_weights(const sweep::SweepPaths& paths, const sweep::Row& row) {
+  if (!sweep::is_over(row.state)) return "the trial has no weights yet";
+  if (row.state == sweep::TrialState::failed) return "the trial has no weights: it failed";
+  return record::removed_weights(paths.trial(row.trial), paths.folder).message();
+}
+
 }  // namespace
 
 bool is_sweep(const std::filesystem::path& folder) {
@@ -131,10 +148,10 @@ bool is_sweep(const std::filesystem::path& folder) {
   return std::filesystem::exists(sweep::SweepPaths{folder}.spec(), none);
 }
 
-std::filesystem::path write_sweep_report(const std::filesystem::path& folder, const ReportOptions& asked,
-                                         const train::Options& options, Console& console) {
-  const sweep::SweepPaths paths{folder};
-  view::SweepPage page{.sweep = folder.string(), .table = sweep::read_table(paths)};
+std::filesystem::path write_sweep_report(const Call& call, const train::Options& options, Console& console) {
+  const sweep::SweepPaths paths{call.words.front()};
+  auto asked = settings_of<ReportOptions>(call);
+  view::SweepPage page{.sweep = paths.folder.string(), .table = sweep::read_table(paths)};
   const auto chosen = chosen_trials(paths, page.table, asked.trials);
   page.importances = sweep::importances(page.table);
   page.parallel = sweep::parallel_coordinates(page.table);
@@ -150,9 +167,10 @@ std::filesystem::path write_sweep_report(const std::filesystem::path& folder, co
     } else if (is_run && (unreadable.contains(row->trial) || !try_reading(row->trial, console, read))) {
       one.report.not_judged = "the events of the trial cannot be read";
     } else if (std::filesystem::exists(run.weights(), none)) {
+      if (!call.text_of("weights")) asked.weights = weights_of_result(page.table.spec, run);
       add_judgement(one.report, {.run_folder = run.folder, .asked = asked, .options = options}, console);
     } else if (page.table.spec.trains()) {
-      one.report.not_judged = "the trial has no weights (--keep-weights)";
+      one.report.not_judged = why_no_weights(paths, *row);
     }
     if (!one.report.judged && !one.report.kept) one.report.kept = kept_confusion(run.folder, console);
     page.chosen.push_back(std::move(one));

@@ -72,6 +72,9 @@ TEST(Axis, TicksAreRound) {
   EXPECT_EQ(loss.label(1), "1");
   EXPECT_EQ(make_axis(0.91, 1, 6, true).label(0.92), "0.92");
   EXPECT_FALSE(make_axis(5, 5, 4, true).ticks.empty());
+  EXPECT_EQ(make_axis(0, 50000, 6, true).label(20000), "20,000");
+  EXPECT_EQ(make_axis(0, 2e8, 6, true).label(1.5e8), "1.5e+08") << "there is no room for 150,000,000";
+  EXPECT_EQ(make_axis(0, 1e300, 6, true).label(-2e299), "-2e+299");
 }
 
 TEST(Axis, HasTicksWithinForAnyNumbers) {

@@ -31,12 +31,14 @@ svg.small path{fill:none;stroke:var(--train);stroke-width:1.5;stroke-linecap:rou
 .importance{width:100%;max-width:640px}
 .importance td.bar{width:60%}
 .importance th small{display:block;font-weight:400}
-.key{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}
+.key{display:inline-block;width:28px;height:8px;margin-right:6px}
 .compared th[scope=row]{font-weight:400}
 .compared tr.differs>*{font-weight:600}
 details{border-top:1px solid var(--line);padding:10px 0}
 summary{cursor:pointer;font-weight:600}
 details section{border:0;padding:12px 0;margin:0}
+@media print{.compared td,.trials td,.trials th,.trials td.text{overflow-wrap:anywhere;white-space:normal;min-width:0;
+  padding:4px;font-size:11px}svg.small{width:48px}}
 )";
 
 std::string figure(const std::string& name, const std::string& value, const std::string& more = "") {
@@ -179,9 +181,9 @@ class TableRows {
                                                 : with_commas(row.step));
     text += number(row.seconds > 0 ? escaped(as_duration(row.seconds)) : "–");
     for (const sweep::Parameter& parameter : page_.table.spec.space.parameters()) {
-      const std::string value = text_of(row, parameter.name);
+      const std::string value = value_text(row, parameter);
       text += std::string("<td") + (parameter.is_number() ? " class=\"number\"" : "") + ">" +
-              (value.empty() ? "–" : escaped(value_text(value))) + "</td>";
+              (value.empty() ? "–" : escaped(value)) + "</td>";
     }
     const std::string note =
         row.error.empty() ? row.note : row.error + (row.note.empty() ? "" : "; " + row.note);
@@ -212,28 +214,32 @@ std::string compared_table(const SweepPage& page, const std::vector<const Row*>&
       "<table "
       "class=\"compared\"><thead><tr><th scope=\"col\">trial</th>";
   for (size_t i = 0; i < rows.size(); ++i)
-    text += "<th scope=\"col\"><span class=\"key\" style=\"background:" + compared_colour(i) + "\"></span>" +
-            std::to_string(rows[i]->trial) + "</th>";
+    text += "<th scope=\"col\">" + compared_key(i) + std::to_string(rows[i]->trial) + "</th>";
   text += "</tr></thead><tbody>\n";
-  const auto line = [&](const std::string& name, const auto& cell) {
+  // exact: what tells values apart that are shown alike
+  const auto line = [&](const std::string& name, const auto& cell, const auto& exact) {
     std::vector<std::string> cells;
     for (const Row* row : rows) cells.push_back(cell(*row));
     const bool differs =
-        std::any_of(cells.begin(), cells.end(), [&](const auto& one) { return one != cells[0]; });
+        std::ranges::any_of(rows, [&](const Row* row) { return exact(*row) != exact(*rows[0]); });
     if (std::ranges::all_of(cells, [](const std::string& one) { return one.empty(); })) return;
     text += std::string("<tr") + (differs ? " class=\"differs\"" : "") + "><th scope=\"row\">" +
             name_text(name) + "</th>";
     for (const std::string& one : cells) text += "<td>" + (one.empty() ? "–" : escaped(one)) + "</td>";
     text += "</tr>\n";
   };
-  line(page.table.spec.metric(), result_of);
-  line("state", [](const Row& row) { return state_of(row); });
-  line("steps", [](const Row& row) { return row.step > 0 ? with_commas(row.step) : ""; });
-  line("time", [](const Row& row) { return row.seconds > 0 ? as_duration(row.seconds) : ""; });
+  const auto same = [&](const std::string& name, const auto& cell) { line(name, cell, cell); };
+  line(page.table.spec.metric(), result_of,
+       [](const Row& row) { return row.value ? shortest(*row.value) : ""; });
+  same("state", [](const Row& row) { return state_of(row); });
+  same("steps", [](const Row& row) { return row.step > 0 ? with_commas(row.step) : ""; });
+  same("time", [](const Row& row) { return row.seconds > 0 ? as_duration(row.seconds) : ""; });
   for (const sweep::Parameter& parameter : page.table.spec.space.parameters())
-    line(parameter.name, [&](const Row& row) { return value_text(text_of(row, parameter.name)); });
-  line("weights", [](const Row& row) { return row.weights_hash; });
-  line("note", [](const Row& row) { return row.note; });
+    line(
+        parameter.name, [&](const Row& row) { return value_text(row, parameter); },
+        [&](const Row& row) { return text_of(row, parameter.name); });
+  same("weights", [](const Row& row) { return row.weights_hash; });
+  same("note", [](const Row& row) { return row.note; });
   return scroll_box("compared trials", text + "</tbody></table>");
 }
 

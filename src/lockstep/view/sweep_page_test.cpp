@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lockstep/view/internal/page_head.h"
+
 namespace lockstep::view {
 namespace {
 
@@ -42,6 +44,21 @@ TEST(SweepPage, ComparedTrialsAndOthersHaveAMatrix) {
   EXPECT_THAT(text, Not(HasSubstr("too large")));
 }
 
+TEST(SweepPage, AMatrixSaysWhichWeightsItIsOf) {
+  SweepPage page = page_of_trials(1);
+  page.chosen.push_back({.trial = 0});
+  Report& report = page.chosen[0].report;
+  report.run = "search/trials/0000";
+  report.weights = "search/trials/0000/model.safetensors";
+  report.judged = true;
+  report.judgement.samples = "20 images";
+  report.judgement.classes = {"cat", "dog"};
+  report.judgement.confusion = {{8, 2}, {1, 9}};
+  EXPECT_THAT(sweep_page(page), HasSubstr("; weights after the last step, on 20 images</bdi>"));
+  report.weights = "search/trials/0000/best.safetensors";
+  EXPECT_THAT(sweep_page(page), HasSubstr("; weights of the best validation, on 20 images</bdi>"));
+}
+
 TEST(SweepPage, MatricesOfTheChosenAndTheBestAreOpenAndHaveTheParametersInTheirTitles) {
   SweepPage page = page_of_trials(9);
   page.table.rows[7].parameters = {{"rate", "0.0312345678"}};
@@ -69,6 +86,10 @@ TEST(SweepPage, ResultsOverTrialsHaveTheBestUntilThen) {
   const std::string text = sweep_page(page);
   EXPECT_THAT(text, HasSubstr("aria-label=\"results of 3 trials\""));
   EXPECT_THAT(text, HasSubstr("<title>trial 1: 0.7000</title>"));
+  const std::string style = "\" stroke=\"" + page_colours().train + "\" stroke-width=\"1.5\"/>";
+  EXPECT_THAT(text, HasSubstr("r=\"4.0\" fill=\"" + page_colours().train + style)) << "it hides no neighbour";
+  EXPECT_THAT(text, HasSubstr("r=\"4.0\" fill=\"" + page_colours().paper + style));
+  EXPECT_THAT(sweep_page(page_of_trials(101)), HasSubstr("r=\"2.3\""));
   page.table.rows[0].value = -1.7e308;
   page.table.rows[1].value = 1.7e308;
   EXPECT_THAT(sweep_page(page), Not(HasSubstr("results of 3 trials"))) << "their distance is no number";
@@ -87,6 +108,35 @@ TEST(SweepPage, WhatNoTrialHasIsLeftOutAndOnlyWhatDiffersIsBold) {
   for (const char* part : {"<th scope=\"col\" class=\"number\">steps</th>", "<td class=\"text\">good</td>",
                            "<bdi>note</bdi>", "12 steps"})
     EXPECT_THAT(sweep_page(page), HasSubstr(part));
+}
+
+TEST(SweepPage, OnlyLongNumbersOfRangesAreRoundedAndWhatDiffersMayLookEqual) {
+  SweepPage page = page_of_trials(2);
+  page.table.spec.space.add("seed", "1..2000000000");
+  page.table.spec.space.add("code", "0.123456789,000000007");
+  for (const int64_t trial : {0, 1}) page.chosen.push_back({.trial = trial});
+  page.table.rows[0].parameters = {{"rate", "0.0312345678"}, {"seed", "1234567890"}, {"code", "0.123456789"}};
+  page.table.rows[1].parameters = {{"rate", "0.0312345679"}, {"seed", "1234567890"}, {"code", "000000007"}};
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, HasSubstr("<tr class=\"differs\"><th scope=\"row\"><bdi>rate</bdi></th>"
+                              "<td>0.0312</td><td>0.0312</td>"));
+  EXPECT_THAT(text,
+              HasSubstr("<tr><th scope=\"row\"><bdi>seed</bdi></th><td>1234567890</td><td>1234567890</td>"));
+  EXPECT_THAT(text, HasSubstr("<td>0.123456789</td><td>000000007</td>"));
+}
+
+TEST(SweepPage, ComparedCurvesOfOneColourHaveOtherDashes) {
+  SweepPage page = page_of_trials(9);
+  for (int64_t trial = 0; trial < 9; ++trial) {
+    page.chosen.push_back({.trial = trial});
+    page.curves.push_back({.trial = trial, .points = {{1, 0.5}, {2, 0.6}}});
+  }
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, HasSubstr("stroke=\"var(--compared-0)\" stroke-width=\"3\" /></svg>0</th>"));
+  const std::string dashes = "stroke-dasharray=\"7 4\"";
+  EXPECT_THAT(text,
+              HasSubstr("stroke=\"var(--compared-0)\" stroke-width=\"3\" " + dashes + "/></svg>8</th>"));
+  EXPECT_THAT(text, HasSubstr("stroke=\"var(--compared-0)\" stroke-width=\"2.0\" " + dashes + " d="));
 }
 
 TEST(SweepPage, ASweepWhoseTrialsAreAllOverIsComplete) {

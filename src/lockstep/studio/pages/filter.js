@@ -10,7 +10,16 @@ export const columns = (about) => ["trial", "state", "result", "steps", "time", 
 // What a column has for a trial.
 export function valueOf(row, column) {
   if (column === "time") return row.seconds;
-  return ["trial", "state", "result", "steps"].includes(column) ? row[column] : row.parameters[column];
+  if (["trial", "state", "result", "steps"].includes(column)) return row[column];
+  return Object.hasOwn(row.parameters, column) ? row.parameters[column] : undefined;
+}
+
+// The number that is the whole text, as the program reads it: no "+" and no 0x1, but inf. Else null.
+function numberOf(value) {
+  if (typeof value === "number") return value;
+  const text = String(value ?? "");
+  if (/^-?inf(inity)?$/i.test(text)) return text.startsWith("-") ? -Infinity : Infinity;
+  return /^-?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) && Number.isFinite(Number(text)) ? Number(text) : null;
 }
 
 export const isFinite_ = (value) => value !== "" && value !== null && value !== undefined && Number.isFinite(Number(value));
@@ -36,20 +45,31 @@ function wordsOf(text) {
 const contains = (text, part) => String(text ?? "").toLowerCase().includes(part.toLowerCase());
 const hasNote = (row, text) => (text === "" ? !row.error && !row.note : contains(row.error, text) || contains(row.note, text));
 
+// As a number, which may be written in another way and as the table shows it.
+function isSameNumber(value, text) {
+  const number = numberOf(value);
+  return number !== null && (number === numberOf(text) || figure(number) === text);
+}
+
+// All that a column of words can have; nothing for the others.
+function valuesOf(about, column) {
+  if (column === "state") return ["waiting", "running", "ended", "early", "stopped", "failed"];
+  return about.parameters.find((one) => one.name === column)?.choices || [];
+}
+
 // A misspelling would only show no trial.
-function checkValue(about, column, text) {
-  const states = ["waiting", "running", "ended", "early", "stopped", "failed"];
-  const values = column === "state" ? states : about.parameters.find((one) => one.name === column)?.choices || [];
-  const isChoice = (value) => value === text || (isFinite_(value) && isFinite_(text) && Number(value) === Number(text)) || figure(Number(value)) === text;
+function checkValue(values, column, text) {
+  const isChoice = (value) => value === text || isSameNumber(value, text);
   if (text && values.length > 0 && !values.some(isChoice)) throw new Mistake(`The ${column} of a trial is never "${text}": it is ${values.join(", ")}.`);
 }
 
-function isEqual(row, column, text) {
+// isExact: the text is one of the column's values, so 7 is not 007. Such values are texts, or numbers that all differ.
+function isEqual(row, column, text, isExact) {
   if (column === "note") return hasNote(row, text);
   const value = valueOf(row, column);
   if (value === undefined || value === null) return text === "";
-  return String(value) === text || (isFinite_(value) && ((isFinite_(text) && Number(value) === Number(text)) || figure(Number(value)) === text)) ||
-    (column === "result" && resultText(value) === text);
+  if (isExact) return typeof value === "number" ? value === numberOf(text) : value === text;
+  return String(value) === text || isSameNumber(value, text) || (column === "result" && resultText(value) === text);
 }
 
 // A function that says whether a row fits.
@@ -65,14 +85,16 @@ function test(about, { text: word, sign }) {
   const column = name === about.metric && !names.includes(name) ? "result" : name;
   if (!names.includes(column)) throw new Mistake(`There is no column "${name}": the columns are ${names.join(", ")}.`);
   if (operator === "=" || operator === "!=") {
-    checkValue(about, column, text);
-    return (row) => isEqual(row, column, text) === (operator === "=");
+    const values = valuesOf(about, column);
+    checkValue(values, column, text);
+    return (row) => isEqual(row, column, text, values.includes(text)) === (operator === "=");
   }
-  if (!isFinite_(text)) throw new Mistake(`"${word}" compares with no number: write one behind the sign, as in result>0.9.`);
+  const limit = numberOf(text);
+  if (limit === null) throw new Mistake(`"${word}" compares with no number: write one behind the sign, as in result>0.9.`);
   const compare = { "<": (a, b) => a < b, ">": (a, b) => a > b, "<=": (a, b) => a <= b, ">=": (a, b) => a >= b }[operator];
   return (row) => {
-    const value = column === "note" ? "" : valueOf(row, column);
-    return isFinite_(value) && compare(Number(value), Number(text));
+    const number = column === "note" ? null : numberOf(valueOf(row, column));
+    return number !== null && compare(number, limit);
   };
 }
 

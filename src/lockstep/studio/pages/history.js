@@ -5,7 +5,7 @@ import { figureTexts, leastSpan, ticks } from "./plot.js";
 
 const m = window.m;
 const [width, height] = [460, 236];
-const box = { left: 58, right: 10, top: 12, bottom: 34 };
+const box = { left: 72, right: 10, top: 12, bottom: 34 };
 
 function pointsOf({ rows, maximize }, isShown) {
   let best = null;

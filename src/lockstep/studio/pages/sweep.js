@@ -230,7 +230,7 @@ export class SweepPage extends Polled {
         m("input", { type: "search", placeholder: "Filter: result>0.9", "aria-label": "Filter trials", "aria-invalid": String(mistake !== ""), "aria-describedby": "filter-mistake", value: choice.text, oninput: (event) => { choice.text = event.target.value; } }))),
     m("p.mistake", { id: "filter-mistake", role: "status" }, mistake), this.columnChips(), this.pager(shown, false), m(".table-box.trials-box", { tabindex: 0, role: "region", "aria-label": "Trials" }, m("table.jobs.trials", m("caption.out-of-sight", "Trials"),
       m("thead", m("tr", m("th.pick", m("span.out-of-sight", "Pick")), names.map(([name, title, isNumber]) => this.heading(name, title, isNumber)),
-        about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th", { scope: "col" }, m("span.out-of-sight", "Actions")))),
+        about.parameters.filter((one) => isShown(one.name)).map((one) => this.heading(one.name, one.name, one.number)), isShown("note") ? m("th", { scope: "col" }, "Note") : null, m("th.act", { scope: "col" }, m("span.out-of-sight", "Actions")))),
       m("tbody", shown.slice(first, first + rowsOfPage).map((row) => this.row(row)))), shown.length === 0 ? m("p.empty", about.rows.length === 0 ? "No trial has begun" : "No trial fits the states and the filter above") : null),
     this.pager(shown, true)];
   }
@@ -241,7 +241,7 @@ export class SweepPage extends Polled {
     const full = rows.filter((row) => row.state === "ended" && isNumber(row.result));
     const title = m("h2", "Importance of parameters");
     if (full.length < leastOfImportance) return m("section.card", title, m("p.soft", `Too few trials: ${count(full.length)} trained in full, and figures from fewer than ${leastOfImportance} are chance.`));
-    const having = (name) => full.filter((row) => row.parameters[name] !== undefined).length;
+    const having = (name) => full.filter((row) => Object.hasOwn(row.parameters, name)).length;
     const some = (name) => (having(name) < full.length ? m("small.soft", `${count(having(name))} of ${count(full.length)} trials have it${having(name) < leastOfImportance ? ", too few to trust" : ""}`) : null);
     return m("section.card", title,
       m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter), some(one.parameter)),

@@ -37,6 +37,7 @@ std::string as_speed(double value) {
 }
 
 std::string Axis::label(double tick) const {
+  if (std::abs(tick) >= 1e6) return figures(tick, 5);
   if (std::abs(tick) >= 10000 && digits == 0) return with_commas(std::llround(tick));
   if (digits > 4) return figures(tick, 2);
   return fixed(tick == 0 ? 0.0 : tick, digits);

@@ -24,7 +24,7 @@ struct Axis {
   int digits = 0;  ///< decimals that distinguish the ticks
 
   double share(double value) const { return (value - low) / (high - low); }
-  std::string label(double tick) const;
+  std::string label(double tick) const;  ///< short: "10,000", "1.5e+06"
 };
 
 /// Ticks at 1, 2 or 5 times a power of ten, at most `most_ticks`. The ends stay as given, or move outwards to

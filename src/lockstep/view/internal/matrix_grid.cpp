@@ -5,6 +5,7 @@
 
 #include "lockstep/base/counted.h"
 #include "lockstep/base/text.h"
+#include "lockstep/record/run_folder.h"
 #include "lockstep/view/internal/confusion_matrix.h"
 #include "lockstep/view/internal/markup.h"
 #include "lockstep/view/internal/report_parts.h"
@@ -19,8 +20,15 @@ struct TrialMatrix {
   const sweep::Row* row;
   const std::vector<std::string>& classes;
   const ConfusionMatrix& counts;
-  std::string judged_on{};  ///< empty: the best validation
+  std::string judged_with{};  ///< weights and samples; empty: what the run kept of its best validation
 };
+
+// "weights of the best validation, on 1,000 held-out images of digits"
+std::string judged_with(const Report& report) {
+  const bool is_best = report.weights == record::RunPaths{report.run}.best_weights().string();
+  return std::string("weights ") + (is_best ? "of the best validation" : "after the last step") + ", on " +
+         report.judgement.samples;
+}
 
 std::vector<TrialMatrix> matrices_of_chosen(const SweepPage& page) {
   std::vector<TrialMatrix> found;
@@ -29,7 +37,7 @@ std::vector<TrialMatrix> matrices_of_chosen(const SweepPage& page) {
     const Judgement& judgement = one.report.judgement;
     if (row == nullptr) continue;
     if (one.report.judged && judgement.classes.size() <= kMostInMatrix) {
-      found.push_back({row, judgement.classes, judgement.confusion, judgement.samples});
+      found.push_back({row, judgement.classes, judgement.confusion, judged_with(one.report)});
     } else if (!one.report.judged && one.report.kept) {
       found.push_back({row, one.report.kept->classes, one.report.kept->counts});
     }
@@ -39,7 +47,7 @@ std::vector<TrialMatrix> matrices_of_chosen(const SweepPage& page) {
 
 std::string card(const SweepPage& page, const TrialMatrix& one) {
   std::string words = parameters_text(page.table, *one.row);
-  if (!one.judged_on.empty()) words += "; on " + one.judged_on;
+  if (!one.judged_with.empty()) words += "; " + one.judged_with;
   return "<div><h3>" + escaped(trial_title(page.table, *one.row)) + "</h3>\n<p class=\"sub\">" +
          name_text(words) + "</p>\n" +
          confusion_table(one.classes, one.counts, " of trial " + std::to_string(one.row->trial)) + "</div>\n";

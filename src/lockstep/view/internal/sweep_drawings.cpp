@@ -1,6 +1,7 @@
 #include "lockstep/view/internal/sweep_drawings.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -28,7 +29,10 @@ constexpr double kSmallHeight = 24;
 constexpr double kTopShare = 0.1;
 constexpr size_t kMostChoiceNames = 20;
 constexpr size_t kMostDots = 30;
+constexpr size_t kMostLargeDots = 100;
 constexpr int kWidestLabel = 22;
+constexpr size_t kComparedColours = 8;
+constexpr std::array kComparedDashes{"", "7 4", "2 4", "12 3 2 3"};  // of one round of colours after another
 
 // Where the value of a place lies on an axis of numbers.
 double value_at(const sweep::ParallelAxis& axis, double place) {
@@ -104,6 +108,17 @@ std::string named(std::string svg, const std::string& name) {
   return begin + "role=\"img\" aria-label=\"" + escaped(name) + "\" " + svg.substr(begin.size());
 }
 
+// As CSS writes it: a variable that compared_style() sets for light and dark.
+std::string compared_colour(size_t index) {
+  return "var(--compared-" + std::to_string(index % kComparedColours) + ")";
+}
+
+std::string compared_dashes(size_t index) {
+  if (index < kComparedColours) return "";
+  return std::string("stroke-dasharray=\"") +
+         kComparedDashes[index / kComparedColours % kComparedDashes.size()] + "\"";
+}
+
 }  // namespace
 
 std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const PageColours& colours) {
@@ -151,12 +166,13 @@ std::string draw_results(const sweep::Table& table, const PageColours& colours) 
   draw_axes(drawing, panel, table.spec.metric(), true);
   drawing.path(best_until_then(rows, table.spec.maximizes(), panel), colours.train, 1.6,
                "stroke-opacity=\"0.6\"");
+  const double radius = rows.size() <= kMostLargeDots ? 4 : 2.3;
   for (const sweep::Row* row : rows) {
     const bool is_full = row->state == sweep::TrialState::ended;
     drawing.raw("<g><title>trial " + std::to_string(row->trial) + ": " + sweep::result_text(*row->value) +
                 "</title>");
-    drawing.dot(panel.across(static_cast<double>(row->trial)), panel.down(*row->value), 4,
-                is_full ? colours.train : colours.paper, is_full ? colours.paper : colours.train);
+    drawing.dot(panel.across(static_cast<double>(row->trial)), panel.down(*row->value), radius,
+                is_full ? colours.train : colours.paper, colours.train);
     drawing.raw("</g>\n");
   }
   drawing.words((kPlotLeft + kPlotRight) / 2, kResultsTop + kResultsHeight + 38, Anchor::middle, "trial",
@@ -184,7 +200,7 @@ std::string draw_compared(const std::vector<TrialCurve>& curves, const std::stri
     for (const auto& [step, value] : curves[i].points)
       places.emplace_back(panel.across(static_cast<double>(step)), panel.down(value));
     drawing.raw("<g><title>trial " + std::to_string(curves[i].trial) + "</title>");
-    drawing.path(places, compared_colour(i), 2);
+    drawing.path(places, compared_colour(i), 2, compared_dashes(i));
     if (places.size() <= kMostDots) {
       for (const auto& [x, y] : places) drawing.dot(x, y, 3, compared_colour(i));
     }
@@ -211,8 +227,9 @@ std::string draw_small(const TrialCurve& curve, double low, double high) {
          "\" aria-hidden=\"true\"><path d=\"" + places + "\"/></svg>";
 }
 
-std::string compared_colour(size_t index) {
-  return "var(--compared-" + std::to_string(index % kComparedColours) + ")";
+std::string compared_key(size_t index) {
+  return "<svg class=\"key\" viewBox=\"0 0 28 8\" aria-hidden=\"true\"><path d=\"M0,4H28\" stroke=\"" +
+         compared_colour(index) + "\" stroke-width=\"3\" " + compared_dashes(index) + "/></svg>";
 }
 
 std::string_view compared_style() {

@@ -16,16 +16,15 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
 /// full. Empty without results.
 std::string draw_results(const sweep::Table& table, const PageColours& colours);
 
-/// The curves of the chosen trials in one plot; curve i has the colour compared_colour(i).
+/// The curves of the chosen trials in one plot; curve i is drawn as compared_key(i) shows.
 std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,
                           const PageColours& colours);
 
 /// A curve as large as a word.
 std::string draw_small(const TrialCurve& curve, double low, double high);
 
-inline constexpr size_t kComparedColours = 8;
-/// As CSS writes it: a variable that compared_style() sets for light and dark.
-std::string compared_colour(size_t index);
+/// A piece of the curve's line: the first curves have colours, further ones dashes, too.
+std::string compared_key(size_t index);
 std::string_view compared_style();
 
 }  // namespace lockstep::view

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/base/text.h"
+
 namespace lockstep::view {
 namespace {
 
@@ -97,7 +99,7 @@ void add_step_axis(std::vector<Line>& lines, const Axis& axis, int columns, bool
   for (const double tick : axis.ticks) {
     const int at = static_cast<int>(axis.share(tick) * (columns - 1) + 0.5);
     marks[static_cast<size_t>(at)] = '+';
-    const std::string label = axis.label(tick);
+    const std::string label = tick >= 1e6 ? with_commas(std::llround(tick)) : axis.label(tick);
     const int begin = std::max(0, std::min(at + kPanelFrameColumns - static_cast<int>(label.size()) / 2,
                                            static_cast<int>(labels.size() - label.size())));
     // A label that would touch the previous one is left out.

@@ -11,8 +11,9 @@ namespace lockstep::view {
 /// Null if the table has no such trial.
 const sweep::Row* find_row(const sweep::Table& table, int64_t trial);
 
-/// A value of a parameter; of a long number three figures.
-std::string value_text(const std::string& value);
+/// The row's value of the parameter; of a long number of a range of real ones three figures. Empty where the
+/// parameter does not count.
+std::string value_text(const sweep::Row& row, const sweep::Parameter& parameter);
 /// "0.9390", or a dash.
 std::string result_of(const sweep::Row& row);
 
