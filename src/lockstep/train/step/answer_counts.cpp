@@ -24,7 +24,7 @@ void AnswerCounts::add(const at::Tensor& logits, const at::Tensor& target) {
     other_outputs_ = true;
     return;
   }
-  if (is_plain(logits, at::kFloat) && logits.dim() == 2 && is_plain(target, at::kLong)) {
+  if (are_plain(logits, target)) {
     const auto* scores = logits.const_data_ptr<float>();
     const auto* truth = target.const_data_ptr<int64_t>();
     auto* counts = counts_.mutable_data_ptr<int64_t>();

@@ -72,7 +72,8 @@ double count_of(const BatchNormInfo& norm, int64_t samples) {
   return static_cast<double>(samples * norm.elements_per_sample);
 }
 
-// combine(left's count, right's count, channels, left's values, right's values) for each batch norm.
+// combine(left's count, right's count) for each batch norm gives what combines a channel: it changes the mean
+// and the deviation of the left by those of the right.
 template <class Combine>
 Moments combined(const std::vector<BatchNormInfo>& norms, Moments left, Moments right,
                  const Combine& combine) {
@@ -81,9 +82,12 @@ Moments combined(const std::vector<BatchNormInfo>& norms, Moments left, Moments 
   double* ours = left.values.data();
   const double* theirs = right.values.data();
   for (const BatchNormInfo& norm : norms) {
-    combine(count_of(norm, left.samples), count_of(norm, right.samples), norm.channels, ours, theirs);
-    ours += 2 * norm.channels;
-    theirs += 2 * norm.channels;
+    const auto combine_channel = combine(count_of(norm, left.samples), count_of(norm, right.samples));
+    const int64_t channels = norm.channels;
+    for (int64_t c = 0; c < channels; ++c)
+      combine_channel(ours[c], ours[channels + c], theirs[c], theirs[channels + c]);
+    ours += 2 * channels;
+    theirs += 2 * channels;
   }
   left.samples += right.samples;
   return left;
@@ -92,35 +96,27 @@ Moments combined(const std::vector<BatchNormInfo>& norms, Moments left, Moments 
 }  // namespace
 
 Moments pooled(const std::vector<BatchNormInfo>& norms, Moments left, Moments right) {
-  return combined(
-      norms, std::move(left), std::move(right),
-      [](double left_count, double right_count, int64_t channels, double* mean, const double* right_mean) {
-        double* deviation = mean + channels;
-        const double* right_deviation = right_mean + channels;
-        const double part = right_count / (left_count + right_count);
-        const double weight = left_count * right_count / (left_count + right_count);
-        for (int64_t c = 0; c < channels; ++c) {
-          const double delta = right_mean[c] - mean[c];
-          mean[c] += delta * part;
-          deviation[c] = deviation[c] + right_deviation[c] + delta * delta * weight;
-        }
-      });
+  return combined(norms, std::move(left), std::move(right), [](double left_count, double right_count) {
+    const double part = right_count / (left_count + right_count);
+    const double weight = left_count * right_count / (left_count + right_count);
+    return [=](double& mean, double& deviation, double right_mean, double right_deviation) {
+      const double delta = right_mean - mean;
+      mean += delta * part;
+      deviation = deviation + right_deviation + delta * delta * weight;
+    };
+  });
 }
 
 Moments averaged(const std::vector<BatchNormInfo>& norms, Moments left, Moments right) {
-  return combined(
-      norms, std::move(left), std::move(right),
-      [](double left_count, double right_count, int64_t channels, double* mean, const double* right_mean) {
-        double* deviation = mean + channels;
-        const double* right_deviation = right_mean + channels;
-        const double part = right_count / (left_count + right_count);
-        for (int64_t c = 0; c < channels; ++c) {
-          mean[c] = (1 - part) * mean[c] + part * right_mean[c];
-          const double variance =
-              (1 - part) * deviation[c] / (left_count - 1) + part * right_deviation[c] / (right_count - 1);
-          deviation[c] = variance * (left_count + right_count - 1);
-        }
-      });
+  return combined(norms, std::move(left), std::move(right), [](double left_count, double right_count) {
+    const double part = right_count / (left_count + right_count);
+    return [=](double& mean, double& deviation, double right_mean, double right_deviation) {
+      mean = (1 - part) * mean + part * right_mean;
+      const double variance =
+          (1 - part) * deviation / (left_count - 1) + part * right_deviation / (right_count - 1);
+      deviation = variance * (left_count + right_count - 1);
+    };
+  });
 }
 
 std::vector<BatchNormInfo> probe_batch_norms(const nn::Instance& instance, const nn::NetworkInput& input) {

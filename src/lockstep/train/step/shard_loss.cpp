@@ -40,12 +40,6 @@ at::Tensor smoothed_loss(const at::Tensor& rows, const at::Tensor& target, const
   return (1 - smoothing) * loss + of_all * (smoothing / static_cast<double>(rows.size(1)));
 }
 
-// Of rows and classes on the host without LibTorch's operators, which would take longer for all shards than a
-// layer of a small network.
-bool is_read_directly(const at::Tensor& rows, const at::Tensor& target) {
-  return is_plain(rows, at::kFloat) && rows.dim() == 2 && is_plain(target, at::kLong);
-}
-
 // double [shards], from the rows' log_softmax.
 at::Tensor losses_of_shards(const at::Tensor& rows, const at::Tensor& target, int64_t shards,
                             double smoothing) {
@@ -65,7 +59,7 @@ at::Tensor losses_of_shards(const at::Tensor& rows, const at::Tensor& target, in
 
 // double [shards]
 at::Tensor corrects_of_shards(const at::Tensor& logits, const at::Tensor& target, int64_t shards) {
-  if (!is_read_directly(logits, target))
+  if (!are_plain(logits, target))
     return logits.argmax(1).eq(target).reshape({shards, -1}).sum(1).to(at::kDouble);
   const int64_t classes = logits.size(1), samples = logits.size(0) / shards;
   const auto* row = logits.const_data_ptr<float>();
@@ -116,7 +110,7 @@ BatchLoss loss_of_several(const at::Tensor& logits, const at::Tensor& target, in
     return smoothing == 0 ? loss : smoothed_loss(rows, wanted, loss, smoothing);
   };
   const at::Tensor sum = loss_from(logarithms, target);
-  if (is_read_directly(logarithms, target))
+  if (are_plain(logarithms, target))
     return {sum, losses_of_shards(logarithms.detach(), target, shards, smoothing)};
   if (shards == 1) return {sum, sum.detach().view({1})};
   // Each shard's sum is made separately, because the order of a sum depends on its length.
