@@ -11,6 +11,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
+#include "lockstep/record/trial_folder.h"
 
 namespace lockstep::cli {
 namespace {
@@ -29,7 +30,7 @@ bool has_files(const fs::path& folder) {
   std::error_code code;
   for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (name != sweep::kFetchedLock && !name.starts_with(sweep::kFetchedMark)) return true;
+    if (name != sweep::kFetchedLock && !name.starts_with(record::kFetchedMark)) return true;
   }
   if (code) throw errno_error(code.value(), "list", folder.string());
   return false;
@@ -152,7 +153,7 @@ SweepCopy::SweepCopy(fs::path folder, const sweep::FetchedSweep& from, const std
   }
   // Another program may have fetched before this one had the lock.
   if (!check_is_free(folder_, from, typed)) sweep::mark_as_fetched({folder_}, from);
-  before_[sweep::kFetchedMark] = fs::file_type::regular;
+  before_[record::kFetchedMark] = fs::file_type::regular;
 }
 
 FileMarks SweepCopy::wanted(const FileMarks& there, const IsChosen& is_chosen) const {

@@ -12,6 +12,7 @@
 #include "lockstep/base/json.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/verbs.h"
+#include "lockstep/record/trial_folder.h"
 #include "lockstep/sweep/fetched_sweep.h"
 
 namespace lockstep::cli {
@@ -95,9 +96,9 @@ std::pair<std::string, FileMark> listed_file(const std::string& line) {
 }  // namespace
 
 bool is_of_programs(const fs::path& path) {
-  static constexpr std::array kNames{"lock",      "log.lock",          "jobs.lock",
-                                     "jobs.json", "requests",          "runners",
-                                     "claims",    sweep::kFetchedMark, sweep::kFetchedLock};
+  static constexpr std::array kNames{"lock",      "log.lock",           "jobs.lock",
+                                     "jobs.json", "requests",           "runners",
+                                     "claims",    record::kFetchedMark, sweep::kFetchedLock};
   return std::ranges::find(kNames, part_of(path, 0)) != kNames.end();
 }
 

@@ -11,6 +11,9 @@
 
 namespace lockstep::record {
 
+/// Name of the file that marks the folder of a sweep as a copy (sweep/fetched_sweep.h).
+inline constexpr const char* kFetchedMark = "fetched.json";
+
 /// Whether the folder is that of a sweep.
 inline bool is_sweep_folder(const std::filesystem::path& folder) {
   std::error_code none;
@@ -33,7 +36,7 @@ inline std::optional<std::filesystem::path> sweep_of_trial(const std::filesystem
 /// not_found: the sweep has removed the weights of this trial, or they were not copied with it.
 inline Error removed_weights(const std::filesystem::path& run_folder, const std::filesystem::path& sweep) {
   std::error_code none;
-  if (std::filesystem::exists(sweep / "fetched.json", none))
+  if (std::filesystem::exists(sweep / kFetchedMark, none))
     return {ErrorCode::not_found,
             quote(run_folder.string()) + " has no weights: " + quote(sweep.string()) +
                 " is a copy, and these were not kept by the sweep, or not copied",

@@ -28,7 +28,7 @@ TEST(TrialFolder, ACopyMayLackWeightsThatTheSweepHas) {
   const lockstep::test::TemporaryFolder folder;
   const auto said = [&] { return std::string(removed_weights("copy/trials/0001", folder.path()).what()); };
   EXPECT_NE(said().find("keeps those of its best trials only (--keep-weights)"), std::string::npos);
-  write_file_atomic(folder.path() / "fetched.json", "{}\n");
+  write_file_atomic(folder.path() / kFetchedMark, "{}\n");
   EXPECT_NE(said().find("is a copy"), std::string::npos);
   EXPECT_EQ(said().find("--keep-weights"), std::string::npos);
 }

@@ -8,13 +8,14 @@
 #include "lockstep/base/shell_word.h"
 #include "lockstep/base/text.h"
 #include "lockstep/record/known_part.h"
+#include "lockstep/record/trial_folder.h"
 #include "lockstep/sweep/sweep_log.h"
 
 namespace lockstep::sweep {
 
 std::optional<FetchedSweep> fetched_from(const SweepPaths& paths) {
   constexpr int64_t kMostBytes = 1 << 20;
-  const std::filesystem::path file = paths.folder / kFetchedMark;
+  const std::filesystem::path file = paths.folder / record::kFetchedMark;
   std::error_code none;
   if (!std::filesystem::exists(std::filesystem::symlink_status(file, none))) return std::nullopt;
   try {
@@ -34,7 +35,7 @@ std::string copy_text(const SweepPaths& paths) {
 }
 
 void mark_as_fetched(const SweepPaths& paths, const FetchedSweep& from) {
-  write_file_atomic(paths.folder / kFetchedMark, lockstep::to_json(from).dump(2) + "\n");
+  write_file_atomic(paths.folder / record::kFetchedMark, lockstep::to_json(from).dump(2) + "\n");
 }
 
 void check_is_no_copy(const SweepPaths& paths, const std::string& command) {
@@ -45,7 +46,7 @@ void check_is_no_copy(const SweepPaths& paths, const std::string& command) {
   throw Error(ErrorCode::invalid_option,
               quote(paths.folder.string()) + " is a copy of the sweep " + quote(from->sweep),
               "lockstep sweep " + typed + "; to make the copy a sweep of its own, remove " +
-                  (paths.folder / kFetchedMark).string());
+                  (paths.folder / record::kFetchedMark).string());
 }
 
 double begun_at(const SweepPaths& paths) {

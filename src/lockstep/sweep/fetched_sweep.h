@@ -9,13 +9,10 @@
 
 namespace lockstep::sweep {
 
-/// Name of the mark in the copy's folder.
-inline constexpr const char* kFetchedMark = "fetched.json";
-
 /// Name of the lock of who fetches into the folder.
 inline constexpr const char* kFetchedLock = "fetched.lock";
 
-/// The mark: whose copy a folder is.
+/// The mark, record::kFetchedMark: whose copy a folder is.
 struct FetchedSweep {
   std::string sweep{};  ///< as commands here take it: "far:/home/me/search"
   double begun = 0;     ///< when its first trial began, in seconds since 1970; 0: none had begun
