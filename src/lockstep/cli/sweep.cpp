@@ -282,10 +282,8 @@ int run_sweep(const Call& call, Console& console) {
     console.note("lockstep: the grid has only " + counted(search.count(), "point") + "\n");
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
-  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count()))) {
-    check_inputs(spec, program);
-    if (!exists) check_training(spec, program);
-  }
+  if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count())))
+    check_inputs(spec, program, /*is_new=*/!exists);
   if (const int64_t wanted = std::min(search.count(), std::max(jobs, spec.options.trials));
       wanted > width && !spec.options.free)
     console.note("lockstep: at most " + std::to_string(width) + " of the " + std::to_string(wanted) +

@@ -267,7 +267,7 @@ TEST(SweepChecks, LookIntoTheFileOfConfig) {
 TEST(SweepInputs, RefuseWhatIsNotThere) {
   const auto refusal = [](sweep::SweepSpec spec) -> std::string {
     try {
-      check_inputs(spec, "/bin/false");  // which has no list of networks
+      check_inputs(spec, "/bin/false", /*is_new=*/false);  // which has no list of networks
     } catch (const Error& error) {
       return error.what();
     }

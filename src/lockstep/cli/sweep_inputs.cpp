@@ -148,16 +148,8 @@ std::optional<Error> refusal_of(const sweep::SweepSpec& spec, const sweep::Point
   return error;
 }
 
-}  // namespace
-
-void check_training(const sweep::SweepSpec& spec, const std::string& program) {
-  if (!spec.trains()) return;
-  const Call call = call_of_train(spec);
-  if (call.help) return;
-  const train::Options options = asked_options(call).options;
-  std::vector<std::string> data{call.words.front()};
-  for (const std::string& path : values_of(spec, "validation", options.validation)) data.push_back(path);
-  for (const std::string& path : values_of(spec, "test", options.test)) data.push_back(path);
+void check_training(const sweep::SweepSpec& spec, const std::vector<std::string>& data,
+                    const std::string& program) {
   if (std::ranges::any_of(data, [](const std::string& path) { return io::is_address(path); })) return;
   const auto last = std::chrono::steady_clock::now() + kMostCheckTime;
   std::optional<Error> first;
@@ -169,16 +161,19 @@ void check_training(const sweep::SweepSpec& spec, const std::string& program) {
   if (first) throw Error(*first);
 }
 
-void check_inputs(const sweep::SweepSpec& spec, const std::string& program) {
+}  // namespace
+
+void check_inputs(const sweep::SweepSpec& spec, const std::string& program, bool is_new) {
   if (!spec.trains()) return check_program(spec);
   const Call call = call_of_train(spec);
   if (call.help) return;
   const train::Options options = asked_options(call).options;
-  check_is_there(spec, call.words.front());
-  for (const std::string& path : values_of(spec, "validation", options.validation))
-    check_is_there(spec, path);
-  for (const std::string& path : values_of(spec, "test", options.test)) check_is_there(spec, path);
+  std::vector<std::string> data{call.words.front()};
+  for (const std::string& path : values_of(spec, "validation", options.validation)) data.push_back(path);
+  for (const std::string& path : values_of(spec, "test", options.test)) data.push_back(path);
+  for (const std::string& path : data) check_is_there(spec, path);
   check_networks(spec, options.network, program);
+  if (is_new) check_training(spec, data, program);
 }
 
 }  // namespace lockstep::cli

@@ -11,11 +11,9 @@ namespace lockstep::cli {
 /// Throws what train would for data and networks that are not there: the ones that all trials share, and each
 /// that is searched. Addresses, such as s3://bucket/photos, are left to the trials. `program` is lockstep,
 /// which is asked for its networks if some are named.
-void check_inputs(const sweep::SweepSpec& spec, const std::string& program);
-
-/// Throws what train would if it refuses the trials of a new sweep whatever is searched: trials with each
-/// choice of each list and both ends of each range are refused with the same message. `program`, lockstep,
-/// prepares one of them, and others only if it is refused. Data at addresses are left to the trials.
-void check_training(const sweep::SweepSpec& spec, const std::string& program);
+///   is_new  throws also what train would if it refuses the trials whatever is searched: trials with each
+///           choice of each list and both ends of each range are refused with the same message. `program`
+///           prepares one of them, and others only if it is refused. Data at addresses are left to the trials
+void check_inputs(const sweep::SweepSpec& spec, const std::string& program, bool is_new);
 
 }  // namespace lockstep::cli
