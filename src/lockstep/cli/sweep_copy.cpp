@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <sys/stat.h>
 #include <system_error>
 #include <utility>
 
@@ -54,21 +55,6 @@ bool check_is_free(const fs::path& folder, const sweep::FetchedSweep& from, cons
   return false;
 }
 
-// Everything below a folder, without following links.
-std::map<std::string, fs::file_type> entries_below(const fs::path& folder) {
-  std::map<std::string, fs::file_type> entries;
-  std::error_code code;
-  fs::path at = folder;
-  for (fs::recursive_directory_iterator entry(folder, code), end; !code && entry != end;
-       entry.increment(code)) {
-    at = entry->path();
-    std::error_code gone;
-    entries[at.lexically_relative(folder).string()] = entry->symlink_status(gone).type();
-  }
-  if (code) throw errno_error(code.value(), "list", at.string());
-  return entries;
-}
-
 void remove_entry(const fs::path& path) {
   std::error_code code;
   fs::remove_all(path, code);
@@ -77,12 +63,10 @@ void remove_entry(const fs::path& path) {
 
 // From the innermost on.
 template <class IsRemoved>
-void remove_empty_folders(const fs::path& folder, const IsRemoved& is_removed) {
-  const auto entries = entries_below(folder);
+void remove_empty_folders(const fs::path& folder, const FolderEntries& entries, const IsRemoved& is_removed) {
   for (auto one = entries.rbegin(); one != entries.rend(); ++one) {
     std::error_code none;
-    if (one->second == fs::file_type::directory && is_removed(one->first) &&
-        fs::is_empty(folder / one->first, none))
+    if (one->second.type == S_IFDIR && is_removed(one->first) && fs::is_empty(folder / one->first, none))
       fs::remove(folder / one->first, none);
   }
 }
@@ -146,18 +130,18 @@ SweepCopy::SweepCopy(fs::path folder, const sweep::FetchedSweep& from, const std
       typed_(typed),
       from_(from),
       lock_(lock_free_folder(folder_, from, typed)),
-      before_(entries_below(folder_)) {
+      entries_(entries_below(folder_)) {
   // An archive must not be led out of the folder.
-  for (const auto& [path, type] : before_) {
-    if (type == fs::file_type::symlink) throw link_error(folder_ / path, typed);
+  for (const auto& [path, entry] : entries_) {
+    if (entry.type == S_IFLNK) throw link_error(folder_ / path, typed);
   }
   // Another program may have fetched before this one had the lock.
   if (!check_is_free(folder_, from, typed)) sweep::mark_as_fetched({folder_}, from);
-  before_[record::kFetchedMark] = fs::file_type::regular;
+  entries_[record::kFetchedMark].type = S_IFREG;
 }
 
 FileMarks SweepCopy::wanted(const FileMarks& there, const IsChosen& is_chosen) const {
-  const FileMarks here = files_below(folder_);
+  const FileMarks here = files_of(entries_);
   FileMarks wanted;
   for (const auto& [path, mark] : there) {
     const auto found = here.find(path);
@@ -192,23 +176,26 @@ void SweepCopy::make_room(const FileMarks& wanted) const {
   }
 }
 
-void SweepCopy::remove_strays(const FileMarks& wanted) const {
-  const auto was_here = [&](const std::string& path, fs::file_type type) {
-    const auto found = before_.find(path);
-    return found != before_.end() && found->second == type;
+void SweepCopy::remove_strays(const FileMarks& wanted) {
+  const FolderEntries before = std::exchange(entries_, entries_below(folder_));
+  const auto was_here = [&](const std::string& path, mode_t type) {
+    const auto found = before.find(path);
+    return found != before.end() && found->second.type == type;
   };
-  for (const auto& [path, type] : entries_below(folder_)) {
-    const bool is_asked = type == fs::file_type::regular && wanted.contains(path);
-    if (type != fs::file_type::directory && !is_asked && !was_here(path, type)) remove_entry(folder_ / path);
-  }
-  remove_empty_folders(folder_,
-                       [&](const std::string& path) { return !was_here(path, fs::file_type::directory); });
+  std::erase_if(entries_, [&](const auto& one) {
+    const auto& [path, entry] = one;
+    const bool is_asked = entry.type == S_IFREG && wanted.contains(path);
+    if (entry.type == S_IFDIR || is_asked || was_here(path, entry.type)) return false;
+    remove_entry(folder_ / path);
+    return true;
+  });
+  remove_empty_folders(folder_, entries_, [&](const std::string& path) { return !was_here(path, S_IFDIR); });
   sweep::mark_as_fetched({folder_}, from_);
 }
 
 // Files of an older time are those that were here before.
 void SweepCopy::check_arrived(const FileMarks& wanted) const {
-  const FileMarks here = files_below(folder_);
+  const FileMarks here = files_of(entries_);
   std::vector<std::string> missing;
   for (const auto& [path, mark] : wanted) {
     const auto found = here.find(path);
@@ -223,8 +210,8 @@ void SweepCopy::check_arrived(const FileMarks& wanted) const {
         "repeat the command; if it fails again, look whether the file can be read where the sweep is");
 }
 
-SweepCopy::Removed SweepCopy::remove_what_is_gone(const FileMarks& there, const IsChosen& is_chosen) const {
-  const FileMarks here = files_below(folder_);
+SweepCopy::Removed SweepCopy::remove_what_is_gone(const FileMarks& there, const IsChosen& is_chosen) {
+  const FileMarks here = files_of(entries_);
   std::set<std::string> trials_there, gone;
   for (const auto& [path, mark] : there) trials_there.insert(trial_of_file(path));
   const std::set<std::string> half = half_checkpoints(there, here);
@@ -246,10 +233,14 @@ SweepCopy::Removed SweepCopy::remove_what_is_gone(const FileMarks& there, const 
   // A checkpoint without its mark does not exist for readers.
   std::ranges::stable_partition(
       removed, [](const std::string& path) { return fs::path(path).filename() == kComplete; });
-  for (const std::string& path : removed) remove_entry(folder_ / path);
+  for (const std::string& path : removed) {
+    remove_entry(folder_ / path);
+    entries_.erase(path);
+  }
   result.files = std::ssize(removed);
   if (!removed.empty())
-    remove_empty_folders(folder_, [](const std::string& path) { return path.starts_with(kTrials); });
+    remove_empty_folders(folder_, entries_,
+                         [](const std::string& path) { return path.starts_with(kTrials); });
   return result;
 }
 

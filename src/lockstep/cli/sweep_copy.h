@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -33,7 +32,7 @@ class SweepCopy {
   void make_room(const FileMarks& wanted) const;
   /// After that, whether or not all have come: removes everything that was neither here before nor wanted,
   /// and marks the folder again.
-  void remove_strays(const FileMarks& wanted) const;
+  void remove_strays(const FileMarks& wanted);
   /// Throws io if one of them did not come.
   void check_arrived(const FileMarks& wanted) const;
 
@@ -44,14 +43,14 @@ class SweepCopy {
   /// Removes files of trials that are gone there or are others there, and checkpoints of which files are
   /// missing here. A trial that has a result, and whose files have all gone there, is kept: this is its only
   /// copy.
-  Removed remove_what_is_gone(const FileMarks& there, const IsChosen& is_chosen) const;
+  Removed remove_what_is_gone(const FileMarks& there, const IsChosen& is_chosen);
 
  private:
   std::filesystem::path folder_;
   std::string typed_;
   sweep::FetchedSweep from_;
   jobs::FileLock lock_;
-  std::map<std::string, std::filesystem::file_type> before_;  // all that was here
+  FolderEntries entries_;  // listed before files come, and when they have come
 };
 
 /// Throws invalid_option if one of the two folders is in the other one.

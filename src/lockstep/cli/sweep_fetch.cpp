@@ -122,7 +122,7 @@ FileMarks without_trials(FileMarks files) {
   return files;
 }
 
-void fetch_files(const SweepSource& source, const FileMarks& wanted, const SweepCopy& copy) {
+void fetch_files(const SweepSource& source, const FileMarks& wanted, SweepCopy& copy) {
   copy.make_room(wanted);
   const Descriptor names = names_to_send(wanted);
   bool has_come = false;
@@ -156,7 +156,7 @@ int fetch_sweep(const std::optional<RelayedJob>& there, const Call& call, Consol
   const auto listed = source.list(console);
   if (!listed) return 1;
   if (!there) check_is_apart(target, listed->folder);
-  const SweepCopy copy(target, {source.name(*listed), listed->begun}, source.typed());
+  SweepCopy copy(target, {source.name(*listed), listed->begun}, source.typed());
   const auto is_asked = [&](const std::string& path) { return is_chosen(path, choice); };
   const FileMarks wanted = copy.wanted(listed->files, is_asked);
   if (!wanted.empty()) {

@@ -42,14 +42,14 @@ std::string part_of(const fs::path& path, int64_t number) {
 // Requests to a run would be taken by a run that begins in the copy.
 bool is_request(const fs::path& path) { return is_in_trial(path) && part_of(path, 2) == "requests"; }
 
-// All regular files, until an error; then its errno, and the folder that was looked at.
-struct FilesUntilError {
-  FileMarks files{};
+// Until an error; then its errno, and the folder that was looked at.
+struct EntriesUntilError {
+  FolderEntries entries{};
   std::error_code code{};
   fs::path at{};
 };
-FilesUntilError files_until_error(const fs::path& folder) {
-  FilesUntilError found{.at = folder};
+EntriesUntilError entries_until_error(const fs::path& folder) {
+  EntriesUntilError found{.at = folder};
   for (fs::recursive_directory_iterator entry(folder, found.code), end; !found.code && entry != end;
        entry.increment(found.code)) {
     found.at = entry->path();
@@ -59,10 +59,9 @@ FilesUntilError files_until_error(const fs::path& folder) {
       found.code = {errno, std::generic_category()};
       return found;
     }
-    const fs::path path = found.at.lexically_relative(folder);
-    if (S_ISREG(status.st_mode) && !is_of_programs(path) && !is_request(path))
-      found.files[path.string()] = {status.st_size,
-                                    status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
+    found.entries[found.at.lexically_relative(folder).string()] = {
+        status.st_mode & S_IFMT,
+        {status.st_size, status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec}};
   }
   return found;
 }
@@ -109,15 +108,23 @@ std::string checkpoint_of(const std::string& path) {
   return fs::path(path).parent_path().string();
 }
 
-FileMarks files_below(const fs::path& folder) {
+FolderEntries entries_below(const fs::path& folder) {
   constexpr int kMostLooks = 20;
-  FilesUntilError found;
+  EntriesUntilError found;
   for (int look = 0; look < kMostLooks; ++look) {
-    found = files_until_error(folder);
-    if (!found.code) return std::move(found.files);
+    found = entries_until_error(folder);
+    if (!found.code) return std::move(found.entries);
     if (found.code != std::errc::no_such_file_or_directory) break;
   }
   throw errno_error(found.code.value(), "list", found.at.string());
+}
+
+FileMarks files_of(const FolderEntries& entries) {
+  FileMarks files;
+  for (const auto& [path, entry] : entries) {
+    if (entry.type == S_IFREG && !is_of_programs(path) && !is_request(path)) files[path] = entry.mark;
+  }
+  return files;
 }
 
 SweepListing listing_here(const sweep::SweepPaths& paths) {
@@ -127,7 +134,7 @@ SweepListing listing_here(const sweep::SweepPaths& paths) {
   return {.folder = fs::canonical(paths.folder).string(),
           .begun = sweep::begun_at(paths),
           .is_going_on = is_going_on,
-          .files = files_below(paths.folder)};
+          .files = files_of(entries_below(paths.folder))};
 }
 
 // A line of JSON, then for each file "SIZE TIME PATH" and a zero byte: names may have all other bytes.

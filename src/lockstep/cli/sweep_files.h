@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <sys/types.h>
 
 #include "lockstep/sweep/sweep_folder.h"
 
@@ -23,6 +24,13 @@ inline constexpr int64_t kRoundingOfTimes = 2'000'000'000;
 
 using FileMarks = std::map<std::string, FileMark>;  ///< by the path below the sweep's folder
 
+/// A file, a folder, or another thing.
+struct FolderEntry {
+  mode_t type = 0;  ///< such as S_IFREG
+  FileMark mark{};
+};
+using FolderEntries = std::map<std::string, FolderEntry>;  ///< by the path below the folder
+
 struct SweepListing {
   std::string folder{};  ///< of the sweep, from the root
   double begun = 0;      ///< as sweep::begun_at()
@@ -39,9 +47,12 @@ bool is_in_trial(const std::filesystem::path& path);
 /// without one.
 std::string checkpoint_of(const std::string& path);
 
-/// All regular files that are no program's. A sweep that goes on removes folders of checkpoints: then it
-/// looks again. Throws what lets one of them not be seen: a file that is not listed is removed from a copy.
-FileMarks files_below(const std::filesystem::path& folder);
+/// Everything below a folder, without following links. A sweep that goes on removes folders of checkpoints:
+/// then it looks again. Throws what lets something not be seen: a file that is not listed is removed from a
+/// copy.
+FolderEntries entries_below(const std::filesystem::path& folder);
+/// The regular files that are no program's.
+FileMarks files_of(const FolderEntries& entries);
 
 /// Throws not_found if there is no sweep.
 SweepListing listing_here(const sweep::SweepPaths& paths);
