@@ -197,6 +197,7 @@ Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const 
   json["places"] = places_of(table);
   Json& importances = json["importances"] = Json::array();
   for (const sweep::Importance& one : sweep::importances(table)) importances.push_back(to_json(one));
+  json["few_trials"] = sweep::kFewTrials;
   json["parallel"] = to_json(sweep::parallel_coordinates(table));
   return json;
 }

@@ -58,7 +58,7 @@ class Sweeps {
 
 /// Everything of one sweep: what list() says of it, "maximize", "command", "options", "parameters" with their
 /// ranges, "rows" (sweep::json_of, with all parameters as texts and the id of the trial's run as "run"),
-/// "importances", "parallel".
+/// "importances", "few_trials" (sweep::kFewTrials), "parallel".
 Json about_sweep(const std::string& name, const sweep::SweepPaths& paths, const sweep::Table& table);
 
 }  // namespace lockstep::studio

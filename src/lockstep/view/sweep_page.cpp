@@ -98,30 +98,27 @@ std::string head(const SweepPage& page) {
 }
 
 // "14 of 30 trials have it, too few to trust"; empty if all have it.
-std::string how_many_have(const std::string& parameter, const std::vector<const Row*>& rows) {
-  const auto count =
-      std::ranges::count_if(rows, [&](const Row* row) { return !text_of(*row, parameter).empty(); });
-  if (count == std::ssize(rows)) return "";
-  return with_commas(count) + " of " + counted(std::ssize(rows), "trial") + " have it" +
+std::string how_many_have(int64_t count, int64_t all) {
+  if (count == all) return "";
+  return with_commas(count) + " of " + counted(all, "trial") + " have it" +
          (count < sweep::kFewTrials ? ", too few to trust" : "");
 }
 
 std::string importance_section(const SweepPage& page) {
   if (page.importances.empty()) return "";
   const std::string title = "Importance of parameters";
-  std::vector<const Row*> full;
-  for (const Row& row : page.table.rows) {
-    if (row.state == TrialState::ended && row.value && std::isfinite(*row.value)) full.push_back(&row);
-  }
-  const std::string count = with_commas(std::ssize(full));
-  if (std::ssize(full) < sweep::kFewTrials)
+  const int64_t full = std::ranges::count_if(page.table.rows, [](const Row& row) {
+    return row.state == TrialState::ended && row.value && std::isfinite(*row.value);
+  });
+  const std::string count = with_commas(full);
+  if (full < sweep::kFewTrials)
     return section(title, "",
                    "Too few trials: " + count + " trained in full, and figures from fewer than " +
                        std::to_string(sweep::kFewTrials) + " are chance.");
   std::string rows;
   for (const sweep::Importance& one : page.importances)
     rows += "<tr><th scope=\"row\">" + name_text(one.parameter) + "<small>" +
-            how_many_have(one.parameter, full) +
+            how_many_have(one.trials, full) +
             "</small></th><td class=\"bar\"><i style=\"--share:" + fixed(one.share, 4) + "\"></i><span>" +
             fixed(100 * one.share, 1) + "<small>&nbsp;%</small></span></td></tr>\n";
   return section(title,

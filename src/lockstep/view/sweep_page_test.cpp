@@ -152,8 +152,7 @@ TEST(SweepPage, ASweepWhoseTrialsAreAllOverIsComplete) {
 
 TEST(SweepPage, ImportanceOfFewTrialsIsNotShown) {
   SweepPage page = page_of_trials(20);
-  page.importances = {{.parameter = "rate", .share = 0.834}};
-  for (size_t trial = 0; trial < 14; ++trial) page.table.rows[trial].parameters = {{"rate", "0.5"}};
+  page.importances = {{.parameter = "rate", .share = 0.834, .trials = 14}};
   EXPECT_THAT(sweep_page(page), HasSubstr("83.4<small>"));
   EXPECT_THAT(sweep_page(page), HasSubstr("14 of 20 trials have it, too few to trust"));
   EXPECT_THAT(sweep_page(page), HasSubstr("of all 20 trials that were trained in full"));

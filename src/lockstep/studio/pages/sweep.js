@@ -14,7 +14,6 @@ const m = window.m;
 const rowsOfPage = 100;
 const mostCurves = 5; // of the best trials, when none are picked
 const mostPicked = 20;
-const leastOfImportance = 20; // trials; of fewer the best tenth is one trial
 
 // A page that has had an answer before gets only the rows and other parts that are new.
 function withNews(about, news) {
@@ -236,17 +235,16 @@ export class SweepPage extends Polled {
   }
 
   importance() {
-    const { importances, rows } = this.about;
+    const { importances, rows, few_trials: few } = this.about;
     if (importances.length === 0) return null;
-    const full = rows.filter((row) => row.state === "ended" && isNumber(row.result));
+    const full = rows.filter((row) => row.state === "ended" && isNumber(row.result)).length;
     const title = m("h2", "Importance of parameters");
-    if (full.length < leastOfImportance) return m("section.card", title, m("p.soft", `Too few trials: ${count(full.length)} trained in full, and figures from fewer than ${leastOfImportance} are chance.`));
-    const having = (name) => full.filter((row) => Object.hasOwn(row.parameters, name)).length;
-    const some = (name) => (having(name) < full.length ? m("small.soft", `${count(having(name))} of ${count(full.length)} trials have it${having(name) < leastOfImportance ? ", too few to trust" : ""}`) : null);
+    if (full < few) return m("section.card", title, m("p.soft", `Too few trials: ${count(full)} trained in full, and figures from fewer than ${few} are chance.`));
+    const some = ({ trials }) => (trials < full ? m("small.soft", `${count(trials)} of ${count(full)} trials have it${trials < few ? ", too few to trust" : ""}`) : null);
     return m("section.card", title,
-      m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter), some(one.parameter)),
+      m("table.importance", m("caption.out-of-sight", "Importance of parameters"), m("tbody", importances.map((one) => m("tr", m("th", { scope: "row" }, m("bdi", one.parameter), some(one)),
         m("td", m(".bar.large", { "aria-hidden": "true" }, m("i", { style: { width: `${one.share * 100}%` } }))), m("td.number", `${(100 * one.share).toFixed(1)} %`))))),
-      m("p.soft", `How much the values of the best tenth differ from those of all ${count(full.length)} trials that were trained in full (PED-ANOVA), as shares of the sum.`));
+      m("p.soft", `How much the values of the best tenth differ from those of all ${count(full)} trials that were trained in full (PED-ANOVA), as shares of the sum.`));
   }
 
   // Above the table, and folded away by who wants the table alone.
