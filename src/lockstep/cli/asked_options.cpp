@@ -6,7 +6,9 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/json_reason.h"
+#include "lockstep/cli/arguments.h"
 #include "lockstep/cli/command_options.h"
+#include "lockstep/cli/verbs.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,6 +27,10 @@ std::vector<std::string> read_options_file(const std::filesystem::path& path, tr
 }
 
 }  // namespace
+
+Call read_train_words(const std::vector<std::string>& words) {
+  return read_arguments(*std::ranges::find(builtin_verbs(), "train", &Verb::name), words);
+}
 
 bool AskedOptions::has(std::string_view name) const {
   return std::find(given.begin(), given.end(), name) != given.end();

@@ -10,6 +10,9 @@
 
 namespace lockstep::cli {
 
+/// The words behind "train", as it reads them. Throws invalid_option.
+Call read_train_words(const std::vector<std::string>& words);
+
 struct AskedOptions {
   train::Options options;
   std::vector<std::string> given;  ///< names of the options that were set in a file or on the command line

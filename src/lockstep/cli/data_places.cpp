@@ -5,9 +5,7 @@
 #include <filesystem>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cli/arguments.h"
 #include "lockstep/cli/asked_options.h"
-#include "lockstep/cli/verbs.h"
 #include "lockstep/io/address.h"
 #include "lockstep/io/byte_store.h"
 
@@ -30,11 +28,8 @@ bool is_data_there(const fs::path& path) {
 
 // DATA, --validation and --test.
 std::vector<std::string> data_of(const std::vector<std::string>& words) {
-  const std::vector<Verb>& verbs = builtin_verbs();
-  const auto train =
-      std::find_if(verbs.begin(), verbs.end(), [](const Verb& verb) { return verb.name == "train"; });
   try {
-    const Call call = read_arguments(*train, words);
+    const Call call = read_train_words(words);
     if (call.help) return {};
     const train::Options options = asked_options(call).options;
     if (options.execution == train::Execution::parallel) return {};

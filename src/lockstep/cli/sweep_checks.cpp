@@ -6,7 +6,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/arguments.h"
 #include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/command_options.h"
 #include "lockstep/cli/verbs.h"
@@ -225,10 +224,7 @@ void check_placeholders(const sweep::SweepSpec& spec) {
 }  // namespace
 
 Call call_of_train(const sweep::SweepSpec& spec) {
-  const std::vector<Verb>& verbs = builtin_verbs();
-  const auto train =
-      std::find_if(verbs.begin(), verbs.end(), [](const Verb& verb) { return verb.name == "train"; });
-  Call call = read_arguments(*train, {spec.command.begin() + 1, spec.command.end()});
+  Call call = read_train_words({spec.command.begin() + 1, spec.command.end()});
   for (Setting& setting : call.settings) {
     if (setting.name == "config") setting.text = path_of_trial(spec, setting.text);
   }

@@ -10,7 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
-#include "lockstep/cli/arguments.h"
+#include "lockstep/cli/asked_options.h"
 #include "lockstep/cli/failure.h"
 #include "lockstep/cli/memory_gate.h"
 #include "lockstep/cli/run_options.h"
@@ -56,13 +56,6 @@ class MemoryNeeds {
   std::map<std::string, train::RunMemory> needs_;
 };
 
-const Verb& train_verb() {
-  for (const Verb& verb : builtin_verbs()) {
-    if (verb.name == "train") return verb;
-  }
-  throw Error(ErrorCode::internal, "there is no command train");
-}
-
 class TrialThreads {
  public:
   TrialThreads(int socket, int64_t memory) : socket_(socket), memory_(memory) {}
@@ -99,7 +92,7 @@ class TrialThreads {
   }
 
   train::EndReason train(const sweep::TrialOrder& order, const std::stop_token& stop) {
-    const Call call = read_arguments(train_verb(), {order.words.begin() + 1, order.words.end()});
+    const Call call = read_train_words({order.words.begin() + 1, order.words.end()});
     const auto [options, given] = training_options(call);
     train::TrainingRequest request;
     request.folder = call.words.front();
