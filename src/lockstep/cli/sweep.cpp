@@ -28,7 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostSpecBytes = 16 << 20;
 constexpr const char* kNumberedSweeps = "sweeps";
 
 // Cores that this process may use.
@@ -45,7 +44,7 @@ struct AskedSweep {
 
 AskedSweep sweep_of_file(const std::string& file) {
   try {
-    const Json json = parse_json(read_file(file, kMostSpecBytes), KeyTwice::refused);
+    const Json json = parse_json(read_file(file, sweep::kMostSpecBytes), KeyTwice::refused);
     AskedSweep asked{.spec = sweep::spec_from_json(json, quote(file))};
     asked.spec.not_reproducible.clear();  // of another sweep, whose sweep.json it may be
     for (const FieldInfo& field : sweep_fields()) {
@@ -65,11 +64,9 @@ bool has_given(const AskedSweep& asked, const std::string& name) {
   return std::ranges::find(asked.given, name) != asked.given.end();
 }
 
-constexpr int64_t kFewPoints = 20;  // trials by default
-
 bool has_few_points(const sweep::Space& space) {
   const auto points = points_of(space);
-  return space.size() > 0 && points && *points <= kFewPoints;
+  return space.size() > 0 && points && *points <= sweep::kUsualTrials;
 }
 
 // A space of few points is searched whole, unless the user says how or how long.
@@ -79,7 +76,7 @@ void search_few_points_once(AskedSweep& asked) {
     if (has_given(asked, name)) return;
   }
   asked.spec.options.search = sweep::SearchKind::grid;
-  asked.spec.options.grid_steps = kFewPoints;  // all whole numbers of a range
+  asked.spec.options.grid_steps = sweep::kUsualTrials;  // all whole numbers of a range
 }
 
 // What the command line says, or the file that it names: options of the sweep, and what is searched.

@@ -81,7 +81,7 @@ std::string as_csv(const sweep::Table& table) {
   std::string text = join(heading, ",") + "\n";
   for (const sweep::Row& row : table.rows) {
     std::vector<std::string> cells{std::to_string(row.trial),
-                                   enum_names(row.state)[static_cast<size_t>(row.state)],
+                                   state_of(row),
                                    row.value ? shortest(*row.value) : "",
                                    std::to_string(row.step),
                                    std::to_string(row.total_steps),

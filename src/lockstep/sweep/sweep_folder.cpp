@@ -19,7 +19,6 @@
 namespace lockstep::sweep {
 namespace {
 
-constexpr int64_t kMostSpec = int64_t{16} << 20;
 constexpr const char* kReasons = "not_reproducible";
 
 std::string four_digits(int64_t number) {
@@ -82,7 +81,7 @@ SearchOptions SweepSpec::search() const {
   return {.sampler = {.kind = options.search,
                       .seed = static_cast<uint64_t>(options.seed),
                       .grid_steps = options.grid_steps},
-          .count = options.count == 0 && !is_grid ? 20 : options.count,
+          .count = options.count == 0 && !is_grid ? kUsualTrials : options.count,
           .lag = options.lag,
           .maximize = maximizes(),
           .stop = options.stop_rule,
@@ -193,7 +192,7 @@ SweepSpec read_spec(const SweepPaths& paths) {
   if (code == std::errc::permission_denied) throw errno_error(EACCES, "open", paths.folder.string());
   if (!is_there) refuse_folder(paths);
   try {
-    return spec_from_json(parse_json(read_regular_file(paths.spec(), kMostSpec)),
+    return spec_from_json(parse_json(read_regular_file(paths.spec(), kMostSpecBytes)),
                           quote(paths.spec().string()));
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::corrupt_data, quote(paths.spec().string()) + " is damaged: " + error.what(),

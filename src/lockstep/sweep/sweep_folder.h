@@ -52,6 +52,9 @@ struct SweepSpec {
   SearchOptions search() const;
 };
 
+/// A longer sweep.json is none.
+inline constexpr int64_t kMostSpecBytes = int64_t{16} << 20;
+
 /// Throws not_found if it is no folder of a sweep, corrupt_data.
 SweepSpec read_spec(const SweepPaths& paths);
 void write_spec(const SweepPaths& paths, const SweepSpec& spec);

@@ -21,6 +21,9 @@ enum class TrialsAs {
 };
 constexpr std::array<const char*, 3> enum_names(TrialsAs) { return {"auto", "threads", "processes"}; }
 
+/// Trials where --count is 0, as its description says; of a grid it has all points.
+inline constexpr int64_t kUsualTrials = 20;
+
 struct SweepOptions {
   SearchKind search = SearchKind::tpe;
   int64_t count = 0;

@@ -104,9 +104,8 @@ void refuse_second_program(const SweepPaths& paths) {
 }
 
 std::string spec_text(const SweepPaths& paths) {
-  constexpr int64_t kMostSpecText = int64_t{16} << 20;
   std::error_code none;
-  return fs::exists(paths.spec(), none) ? read_regular_file(paths.spec(), kMostSpecText) : "";
+  return fs::exists(paths.spec(), none) ? read_regular_file(paths.spec(), kMostSpecBytes) : "";
 }
 
 namespace {
