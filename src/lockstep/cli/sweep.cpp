@@ -247,6 +247,48 @@ void say_what_is_kept(const sweep::SweepSpec& spec, int64_t count, Console& cons
                "\n");
 }
 
+void say_what_is_searched(const AskedSweep& asked, const sweep::SweepSpec& spec, int64_t count, bool exists,
+                          Console& console) {
+  warn_of_repeats(spec, count, console);
+  if (!exists && spec.options.search == sweep::SearchKind::grid && !has_given(asked, "search"))
+    console.note("lockstep: each of the " + counted(count, "point") + " of the space is tried once\n");
+  if (exists && has_given(asked, "count") && asked.spec.options.count > count)
+    console.note("lockstep: the grid has only " + counted(count, "point") + "\n");
+}
+
+sweep::SweepEnd run_here(const sweep::SweepPaths& paths, const sweep::SweepSpec& spec,
+                         sweep::EngineOptions options, Console& console) {
+  SweepStatus status(known_trials(paths, spec), console);
+  options.cores = usable_cores();
+  options.memory = memory_of(spec);
+  options.moves_workers = may_move_workers(spec);
+  options.report = Report(spec, status);
+  options.note = [&](const std::string& note) { status.note("lockstep: " + note + "\n"); };
+  return sweep::run_sweep(paths, spec, options);
+}
+
+// Returns the exit status.
+int print_end(const sweep::SweepEnd& end, const sweep::SweepPaths& paths, const std::string& shown,
+              const launch::StopSignals& signals, Console& console) {
+  const sweep::Table table = read_table(paths);
+  console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
+  console.print(waiting_text(end));
+  if (end.moved > 0)
+    console.print(counted(end.moved, "trial") + " went on with workers of places that had nothing to do\n");
+  if (end.peak_memory > 0)
+    console.print(as_duration(end.seconds) +
+                  "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
+  if (!end.is_complete) {
+    console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
+                 "\n");
+    return signals.signal() != 0 ? launch::kSignalStatus + signals.signal() : 0;
+  }
+  if (table.best() != nullptr)
+    console.print("best: trial " + std::to_string(table.best()->trial) + "; lockstep sweep best " + shown +
+                  " shows the command that trains it again\n");
+  return table.best() != nullptr ? 0 : 1;
+}
+
 }  // namespace
 
 std::vector<FieldInfo> sweep_fields() { return fields_of<sweep::SweepOptions>(); }
@@ -271,12 +313,7 @@ int run_sweep(const Call& call, Console& console) {
     throw Error(ErrorCode::invalid_option, quote(paths.folder.string()) + " has other files",
                 "choose another --output");
   mark_if_not_reproducible(spec, console);
-  warn_of_repeats(spec, search.count(), console);
-  if (!exists && spec.options.search == sweep::SearchKind::grid && !has_given(asked, "search"))
-    console.note("lockstep: each of the " + counted(search.count(), "point") +
-                 " of the space is tried once\n");
-  if (exists && has_given(asked, "count") && asked.spec.options.count > search.count())
-    console.note("lockstep: the grid has only " + counted(search.count(), "point") + "\n");
+  say_what_is_searched(asked, spec, search.count(), exists, console);
   const int64_t jobs = spec.options.profile.empty() ? 0 : jobs_of_sweep(spec);
   const std::string program = fs::read_symlink("/proc/self/exe").string();
   if (are_trials_here(spec) && !(exists && is_complete(known_trials(paths, spec), search.count())))
@@ -306,36 +343,9 @@ int run_sweep(const Call& call, Console& console) {
   // On a terminal it takes the place of the line that is drawn there.
   launch::StopSignals signals((console.can_redraw() && console.note_is_terminal() ? "\r\033[K" : "") +
                               std::string("stopping: trials save what they have\n"));
-  const sweep::SweepEnd end = [&] {
-    SweepStatus status(known_trials(paths, spec), console);
-    return sweep::run_sweep(
-        paths, spec,
-        {.lockstep = program,
-         .cores = usable_cores(),
-         .memory = memory_of(spec),
-         .found = found,
-         .moves_workers = may_move_workers(spec),
-         .stop = signals.token(),
-         .report = Report(spec, status),
-         .note = [&](const std::string& note) { status.note("lockstep: " + note + "\n"); }});
-  }();
-  const sweep::Table table = read_table(paths);
-  console.print("\n" + best_rows_text(table, paths.folder.string(), console.table_width()));
-  console.print(waiting_text(end));
-  if (end.moved > 0)
-    console.print(counted(end.moved, "trial") + " went on with workers of places that had nothing to do\n");
-  if (end.peak_memory > 0)
-    console.print(as_duration(end.seconds) +
-                  "; memory of the process of all trials: " + as_bytes(end.peak_memory) + " at most\n");
-  if (!end.is_complete) {
-    console.note("the sweep is not complete; to continue:\n  lockstep sweep --resume --output " + shown +
-                 "\n");
-    return signals.signal() != 0 ? launch::kSignalStatus + signals.signal() : 0;
-  }
-  if (table.best() != nullptr)
-    console.print("best: trial " + std::to_string(table.best()->trial) + "; lockstep sweep best " + shown +
-                  " shows the command that trains it again\n");
-  return table.best() != nullptr ? 0 : 1;
+  const sweep::SweepEnd end =
+      run_here(paths, spec, {.lockstep = program, .found = found, .stop = signals.token()}, console);
+  return print_end(end, paths, shown, signals, console);
 }
 
 }  // namespace lockstep::cli
