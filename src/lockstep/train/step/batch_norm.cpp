@@ -95,6 +95,7 @@ Moments combined(const std::vector<BatchNormInfo>& norms, Moments left, Moments 
 
 }  // namespace
 
+// kernels::add_moments has the same formula in another order of operations. Both are bits of a run.
 Moments pooled(const std::vector<BatchNormInfo>& norms, Moments left, Moments right) {
   return combined(norms, std::move(left), std::move(right), [](double left_count, double right_count) {
     const double part = right_count / (left_count + right_count);
