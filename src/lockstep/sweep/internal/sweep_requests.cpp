@@ -1,5 +1,6 @@
 #include "lockstep/sweep/internal/sweep_requests.h"
 
+#include <set>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -111,6 +112,18 @@ std::string spec_text(const SweepPaths& paths) {
 
 namespace {
 
+// Those of a program that was killed, which wait for their turn now.
+void pause_running_trials(const SweepPaths& paths) {
+  std::set<int64_t> running;
+  for (const LogLine& line : read_log(paths)) {
+    if (line.kind == LogKind::begin) running.insert(line.trial);
+    if (line.kind != LogKind::begin && line.kind != LogKind::lost) running.erase(line.trial);
+  }
+  if (running.empty()) return;
+  LogWriter log(paths);
+  for (const int64_t trial : running) log.write({.kind = LogKind::pause, .trial = trial});
+}
+
 // With the lock of its jobs.
 void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, const FoundSpec& found) {
   if (found && spec_text(paths) != *found)
@@ -120,6 +133,7 @@ void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, const Fou
                 "repeat the command, which then continues it, or choose another --output");
   settle_earlier_requests(paths);
   write_spec(paths, spec);
+  if (!is_shared_now(paths)) pause_running_trials(paths);
 }
 
 }  // namespace
