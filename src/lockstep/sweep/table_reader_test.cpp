@@ -47,6 +47,8 @@ TEST_F(ReadTable, IsTheSameAfterEachLine) {
        .state = TrialState::waiting,
        .value = 1,
        .step = 30},
+      {.kind = LogKind::pause, .trial = 0, .until = 30},
+      {.kind = LogKind::begin, .trial = 0, .until = 30, .parameters = {"x=2"}},
       {.kind = LogKind::lost, .trial = 0, .until = 30, .text = "memory ran out"},
       {.kind = LogKind::early, .trial = 1, .value = 1, .step = 30},
       {.kind = LogKind::outcome, .trial = 0, .state = TrialState::failed, .text = "it failed"},

@@ -42,6 +42,10 @@ void make_request(const SweepPaths& paths, const SweepRequest& request) {
                     ? "lockstep jobs lists its jobs, and lockstep job cancel takes those that "
                       "wait from the queue"
                     : "lockstep sweep show " + shown_sweep(paths) + " shows its trials");
+  write_request(paths, request);
+}
+
+void write_request(const SweepPaths& paths, const SweepRequest& request) {
   make_folders(paths.requests());
   write_file_atomic(paths.requests() / ("ask-" + random_hex(8)),
                     request.what + (request.trial ? " " + std::to_string(*request.trial) : "") + "\n");
@@ -54,6 +58,10 @@ void ask_to_stop(const SweepPaths& paths, int64_t trial) {
 void ask_to_stop(const SweepPaths& paths) {
   check_is_no_copy(paths, "stop SWEEP");
   make_request(paths, {.what = "stop"});
+}
+void ask_jobs_to_stop(const SweepPaths& paths) {
+  check_is_no_copy(paths, "stop SWEEP");
+  write_request(paths, {.what = "stop"});
 }
 
 void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
