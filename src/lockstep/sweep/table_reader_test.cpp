@@ -134,6 +134,19 @@ TEST_F(ReadTable, BeginsAnewWithALongerLogOfTheSameInode) {
   EXPECT_EQ(reader.read().rows.size(), 3U);
 }
 
+// tests/studio/trials_test.py compares these with Studio's.
+TEST(ResultText, HasTheDigitsThatMatter) {
+  const std::vector<std::pair<double, std::string>> texts{{0, "0.0000"},
+                                                          {0.5, "0.5000"},
+                                                          {0.03125, "0.0312"},
+                                                          {0.00123456, "0.001235"},
+                                                          {0.000012345, "1.234e-05"},
+                                                          {99999, "99999.0000"},
+                                                          {123456, "1.235e+05"},
+                                                          {-3e30, "-3e+30"}};
+  for (const auto& [value, text] : texts) EXPECT_EQ(result_text(value), text);
+}
+
 // The metric and the goal may be named or not.
 TEST(SweepSpec, AnotherMetricIsNamedAsTheSweepHasIt) {
   const SweepSpec had{.command = {"train", "data"}};
