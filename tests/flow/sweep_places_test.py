@@ -219,6 +219,20 @@ class Places(runs.TestFolders, unittest.TestCase):
         runs.run("job", "cancel", *others)
         runs.run("job", "delete", *jobs)
 
+    def test_a_stop_while_the_jobs_wait(self):
+        """They read it when their turn comes, and begin no trial."""
+        sweep = self.folder / "asked-early"
+        before = runs.run("batch", "--workers", "2", "--", "sleep", "600").split()[-1]
+        jobs = self.sweep("asked-early", "--profile", "local").splitlines()[0].removeprefix("jobs ").split(", ")
+        self.assertIn("asked the sweep to stop", runs.run("sweep", "stop", sweep))
+        runs.run("job", "cancel", before)
+        runs.run("job", "wait", *jobs)
+        self.assertEqual(lines(sweep, "begin"), [])
+        runs.run("sweep", "stop", sweep, status=1)  # nobody is left
+        self.sweep("asked-early", "--profile", "local")
+        runs.run("job", "wait", *jobs)
+        self.check("asked-early")
+
     @unittest.skipUnless(runs.IS_LONG, "about two minutes")
     def test_fifty_kills(self):
         """No trial is stuck, and none has another result."""

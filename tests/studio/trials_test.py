@@ -141,6 +141,8 @@ class OddSweeps(browser.Studio, unittest.TestCase):
     def prepare(cls):
         write_results(cls.root / "near", [0.7, 0.7000000000000001])
         write_results(cls.root / "far", [1e308, -1e308, 1.7e308])
+        write_results(cls.root / "diverged", [0.5, -3e30, 0.45, 0.6, 0.03125, 0.000012345, 0.00123456])
+        write_results(cls.root / "large", [123450, 99999, 1e12])
         write_results(cls.root / "copy", [0.5])
         (cls.root / "copy/fetched.json").write_text(json.dumps({"sweep": "far:/there/search", "begun": 0}), encoding="utf-8")
 
@@ -157,6 +159,25 @@ class OddSweeps(browser.Studio, unittest.TestCase):
             heights = [float(dots.nth(number).get_attribute("cy")) for number in range(count)]
             self.assertTrue(all(0 <= one <= 236 for one in heights), heights)
             self.assertEqual(len(set(heights)), count)
+
+    def test_a_result_far_beyond_the_others_leaves_them_room(self):
+        self.open("diverged")
+        self.page.wait_for_selector("p:has-text('Triangles: 1 trial beyond the axis.')")
+        self.page.wait_for_selector("p:has-text('1 result beyond the end of the last axis')")
+        self.assertEqual(self.page.locator("svg.history path.dot").count(), 1)
+        heights = [float(dot.get_attribute("cy")) for dot in self.page.locator("svg.history circle.dot").all()]
+        self.assertEqual(len(heights), 6)
+        self.assertGreater(max(heights) - min(heights), 100)
+        self.assertEqual(self.browser.axe_findings(), [])
+
+    def test_results_are_written_as_the_program_writes_them(self):
+        for name, count in (("diverged", 7), ("large", 3)):
+            self.open(name)
+            printed = runs.run("sweep", "show", self.root / name)
+            texts = self.page.locator("table.trials tbody td:nth-of-type(4)").all_inner_texts()
+            self.assertEqual(len(texts), count)
+            for text in texts:
+                self.assertIn(f" {text} ", printed)
 
     def test_a_copy_offers_only_what_it_can_do(self):
         self.open("copy")

@@ -151,6 +151,11 @@ bool has_jobs_left(const sweep::SweepPaths& paths) {
   });
 }
 
+void ask_sweep_to_stop(const sweep::SweepPaths& paths) {
+  const bool do_jobs_come = !sweep::is_worked_on(paths) && has_jobs_left(paths);
+  do_jobs_come ? sweep::ask_jobs_to_stop(paths) : sweep::ask_to_stop(paths);
+}
+
 int run_sweep_runner(const Call& call, Console& console) {
   const sweep::SweepPaths paths{call.words.front()};
   sweep::SweepSpec spec = sweep::read_spec(paths);

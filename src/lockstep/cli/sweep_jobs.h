@@ -24,4 +24,8 @@ std::vector<std::string> submit_sweep(const sweep::SweepPaths& paths, const swee
 /// Whether one of the sweep's jobs waits or goes on. Lets jobs of this machine start that may.
 bool has_jobs_left(const sweep::SweepPaths& paths);
 
+/// Asks the programs that work on the sweep to stop, or its jobs that wait or are about to begin. Throws
+/// not_found if there are none.
+void ask_sweep_to_stop(const sweep::SweepPaths& paths);
+
 }  // namespace lockstep::cli

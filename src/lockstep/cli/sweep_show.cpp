@@ -240,7 +240,7 @@ int run_sweep_stop(const Call& call, Console& console) {
   const sweep::SweepPaths paths{call.words.front()};
   const sweep::Table table = sweep::read_table(paths);
   if (call.words.size() == 1) {
-    sweep::ask_to_stop(paths);
+    ask_sweep_to_stop(paths);
     console.print("asked the sweep to stop; lockstep sweep --resume --output " + shown_sweep(call) +
                   " continues it\n");
     return 0;

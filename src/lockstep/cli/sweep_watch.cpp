@@ -14,6 +14,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/text.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/cli/sweep_jobs.h"
 #include "lockstep/launch/stop_signals.h"
 #include "lockstep/sweep/engine.h"
 #include "lockstep/sweep/fetched_sweep.h"
@@ -285,7 +286,7 @@ class Watch {
   }
   void stop_sweep() {
     if (!agrees()) return;
-    sweep::ask_to_stop(paths_);
+    ask_sweep_to_stop(paths_);
     view_.message = "asked the sweep to stop";
   }
 

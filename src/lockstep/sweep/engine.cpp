@@ -6,11 +6,9 @@
 #include <set>
 #include <thread>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/random_hex.h"
 #include "lockstep/base/seconds.h"
-#include "lockstep/base/text.h"
 #include "lockstep/jobs/job_lock.h"
 #include "lockstep/record/state.h"
 #include "lockstep/sweep/internal/sweep_requests.h"
@@ -54,6 +52,7 @@ class Engine {
     while (true) {
       if (options_.shared) read_new_lines();
       tell_known();
+      look_for_requests();  // also before the first trials: a job may have been asked to stop while it waited
       if (options_.stop.stop_requested() || stops_) break;
       start_trials();
       if (places_.running().empty() && !search_.next()) break;
@@ -65,7 +64,6 @@ class Engine {
       if (are_left) idle_ += free * std::chrono::duration<double>(now - last).count();
       last = now;
       look_at_trials();
-      look_for_requests();
       move_workers();
     }
     stop_trials();
@@ -126,11 +124,7 @@ class Engine {
   bool settle_parameters(const Segment& segment) {
     const int64_t trial = segment.trial;
     if (has_parameters_of_search(trial)) return true;
-    if (!history_.may_change.contains(trial))
-      throw Error(ErrorCode::invalid_option,
-                  "trial " + std::to_string(trial) + " was made with " + join(history_.begun[trial], " ") +
-                      ", but this search gives " + join(words_of(trial), " "),
-                  "go on with the program and on the kind of processor that began the sweep");
+    history_.check_may_change(trial, words_of(trial));
     if (claims_) {
       if (claims_->take(segment) == Claim::other) return false;
       read_new_lines();  // another program may have let it begin anew
@@ -238,11 +232,12 @@ class Engine {
     const bool asked = stopped_by_hand_.contains(segment.trial), by_hand = asked && !spec_.trains();
     if (by_hand) ended.end = launch::End{0};
     // One that saves and ends well, since the sweep stops, may have printed only what it had by then.
-    if (is_stopping_ && !by_hand && !spec_.trains()) return release(segment);
+    if (is_stopping_ && !by_hand && !spec_.trains()) return pause(segment);
     TrialResult result = result_of(paths_, spec_, ended);
-    if (moving_.erase(segment) > 0 && !result.outcome) return;  // it goes on with other workers
+    const bool was_moving = moving_.erase(segment) > 0;
+    if (was_moving && !result.outcome && !is_stopping_) return;  // it goes on with other workers
     if (is_stopping_ && (!result.outcome || result.outcome->state == TrialState::failed))
-      return release(segment);
+      return pause(segment);
     if (!result.outcome) {
       lose(segment, result);
       return release(segment);
@@ -252,6 +247,12 @@ class Engine {
       outcome.state = TrialState::stopped;
     if (result.seconds == 0) result.seconds = ended.seconds;
     add_outcome(segment, result);
+  }
+
+  // It goes on later; other trials may have its place until then.
+  void pause(const Segment& segment) {
+    log_.write({.kind = LogKind::pause, .trial = segment.trial, .until = segment.until});
+    release(segment);
   }
 
   void release(const Segment& segment) {
@@ -353,7 +354,9 @@ class Engine {
       look_at_trials();
       std::this_thread::sleep_for(kPoll);
     }
+    const std::map<Segment, RunningTrial> left = places_.running();
     places_.kill_all();
+    for (const auto& [segment, running] : left) pause(segment);
   }
 
   void say(const Trial& trial, const std::string& note) const {
@@ -374,7 +377,7 @@ class Engine {
   TrialPlaces places_;
   std::map<Segment, int64_t> workers_of_;  // of trials to which workers were moved, or from which
   std::set<Segment> moving_;               // asked to stop for that
-  Clock::time_point looked_ = Clock::now(), moved_at_ = Clock::now();
+  Clock::time_point looked_ = Clock::now() - kRequestPoll, moved_at_ = Clock::now();
   int64_t moved_ = 0;
   double idle_ = 0;
   bool stops_ = false, is_stopping_ = false;

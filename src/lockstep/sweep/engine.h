@@ -73,5 +73,7 @@ bool restart_now_or_ask(const SweepPaths& paths, int64_t trial);
 void ask_to_stop(const SweepPaths& paths, int64_t trial);
 /// To end the sweep itself; it can go on later.
 void ask_to_stop(const SweepPaths& paths);
+/// The same of jobs that wait or are about to begin: each ends before it begins a trial.
+void ask_jobs_to_stop(const SweepPaths& paths);
 
 }  // namespace lockstep::sweep

@@ -8,6 +8,31 @@
 namespace lockstep::sweep {
 namespace {
 
+constexpr double kShownRange = 30;  // times as far from the best result as the middle one
+
+// Of trials that have a result and have not failed; the best first.
+std::vector<const Row*> rows_by_result(const Table& table) {
+  std::vector<const Row*> rows;
+  for (const Row& row : table.rows) {
+    if (row.value && std::isfinite(*row.value) && row.state != TrialState::failed) rows.push_back(&row);
+  }
+  const double sign = table.spec.maximizes() ? -1 : 1;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Row* a, const Row* b) { return sign * *a->value < sign * *b->value; });
+  return rows;
+}
+
+ShownResults shown_of(const std::vector<const Row*>& rows) {
+  if (rows.empty()) return {};
+  const double best = *rows.front()->value;
+  const auto distance = [&](const Row* row) { return std::abs(*row->value - best); };
+  const double most = kShownRange * distance(rows[rows.size() / 2]);
+  size_t count = rows.size();
+  while (most > 0 && distance(rows[count - 1]) > most) --count;
+  const double worst = *rows[count - 1]->value;
+  return {std::min(best, worst), std::max(best, worst), static_cast<int64_t>(rows.size() - count)};
+}
+
 double place_on(const ParallelAxis& axis, double value) {
   if (!axis.choices.empty()) return (value + 0.5) / static_cast<double>(axis.choices.size());
   // Half of each: the distance of two results may be more than any number.
@@ -30,18 +55,10 @@ ParallelCoordinates parallel_coordinates(const Table& table) {
   ParallelCoordinates plot;
   const std::vector<Parameter>& parameters = table.spec.space.parameters();
   for (const Parameter& parameter : parameters) plot.axes.push_back(axis_of(parameter));
-  ParallelAxis result{.name = table.spec.metric()};
-  std::vector<const Row*> rows;
-  for (const Row& row : table.rows) {
-    if (row.value && std::isfinite(*row.value) && row.state != TrialState::failed) rows.push_back(&row);
-  }
-  const double sign = table.spec.maximizes() ? -1 : 1;
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const Row* a, const Row* b) { return sign * *a->value < sign * *b->value; });
-  if (!rows.empty()) {
-    result.low = std::min(*rows.front()->value, *rows.back()->value);
-    result.high = std::max(*rows.front()->value, *rows.back()->value);
-  }
+  const std::vector<const Row*> rows = rows_by_result(table);
+  const ShownResults shown = shown_of(rows);
+  const ParallelAxis result{
+      .name = table.spec.metric(), .low = shown.low, .high = shown.high, .beyond = shown.beyond};
   plot.axes.push_back(result);
   for (size_t i = 0; i < rows.size(); ++i) {
     ParallelLine line{.trial = rows[i]->trial, .state = rows[i]->state, .result = *rows[i]->value};
@@ -55,5 +72,7 @@ ParallelCoordinates parallel_coordinates(const Table& table) {
   }
   return plot;
 }
+
+ShownResults shown_results(const Table& table) { return shown_of(rows_by_result(table)); }
 
 }  // namespace lockstep::sweep

@@ -15,12 +15,14 @@ struct ParallelAxis {
   double low = 0;
   double high = 1;
   std::vector<std::string> choices{};  ///< empty: numbers
+  int64_t beyond = 0;                  ///< trials whose value is beyond the axis; their lines go to its end
   static constexpr auto describe = [](auto& self, auto&& field) {
     field("name", self.name, "");
     field("log", self.log, "");
     field("low", self.low, "");
     field("high", self.high, "");
     field("choices", self.choices, "");
+    field("beyond", self.beyond, "");
   };
 };
 
@@ -50,5 +52,15 @@ struct ParallelCoordinates {
 };
 
 ParallelCoordinates parallel_coordinates(const Table& table);
+
+/// The results that axes show: all, but for those so much worse than the better half of the trials, as of
+/// trainings that diverged, that they would leave the others no room.
+struct ShownResults {
+  double low = 0;
+  double high = 1;
+  int64_t beyond = 0;  ///< trials that have another result
+};
+/// Of trials that have a result and have not failed.
+ShownResults shown_results(const Table& table);
 
 }  // namespace lockstep::sweep

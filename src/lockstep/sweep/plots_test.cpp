@@ -51,6 +51,21 @@ TEST(ParallelCoordinates, ResultsMayBeAsFarApartAsNumbersCanBe) {
   EXPECT_EQ(plot.lines[2].places.back(), 0);
 }
 
+TEST(ParallelCoordinates, ATrialThatDivergedLeavesTheOthersRoom) {
+  Table table = table_of(
+      {row_of(0, 0.5, {}), row_of(1, 1e30, {}), row_of(2, 0.4, {}), row_of(3, 0.6, {}), row_of(4, 2, {})});
+  table.spec.options.metric = "loss";
+  const ParallelCoordinates plot = parallel_coordinates(table);
+  EXPECT_EQ(plot.axes.back().low, 0.4);
+  EXPECT_EQ(plot.axes.back().high, 2);
+  EXPECT_EQ(plot.axes.back().beyond, 1);
+  ASSERT_EQ(plot.lines.size(), 5u);
+  EXPECT_EQ(plot.lines.back().trial, 1);
+  EXPECT_EQ(plot.lines.back().places.back(), 1);
+  table.rows = {row_of(0, 0.5, {}), row_of(1, 1e30, {})};
+  EXPECT_EQ(shown_results(table).beyond, 0) << "which of two is usual?";
+}
+
 TEST(ParallelCoordinates, HasAxesWithoutTrials) {
   EXPECT_TRUE(parallel_coordinates(table_of({})).lines.empty());
   EXPECT_EQ(parallel_coordinates(table_of({})).axes.size(), 4u);

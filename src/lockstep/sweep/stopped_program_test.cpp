@@ -1,4 +1,5 @@
 // A person stops a trial of another program than train that waits for its next attempt.
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <stop_token>
@@ -82,7 +83,8 @@ TEST(StoppedProgram, HasWhatALostAttemptHadPrintedInTheMiddleOfALongOutput) {
     if (!note.empty()) stop.request_stop();
   };
   EXPECT_FALSE(run_sweep(paths, spec, {.stop = stop.get_token(), .report = report}).is_complete);
-  EXPECT_EQ(read_log(paths).back().value, 0.25);
+  const std::vector<LogLine> lines = read_log(paths);
+  EXPECT_EQ(std::ranges::find(lines, LogKind::lost, &LogLine::kind)->value, 0.25);
   fs::remove(begun);
   spec.options.trials = 1;
   std::jthread sweep([&] { EXPECT_TRUE(run_sweep(paths, spec, {}).is_complete); });
@@ -90,6 +92,39 @@ TEST(StoppedProgram, HasWhatALostAttemptHadPrintedInTheMiddleOfALongOutput) {
   expect_stopped_with_a_quarter(paths);
   write_file_atomic(go, "");
   sweep.join();
+}
+
+// Trial 0 starts again, and trial 1 goes on beside it.
+TEST(StoppedProgram, WaitsInTheTableWhileATrialThatWasRestartedHasItsPlace) {
+  const test::TemporaryFolder folder;
+  const std::string go = folder.path() / "go", again = folder.path() / "again";
+  const SweepPaths paths{folder.path() / "sweep"};
+  SweepSpec spec{.command = {"sh", "-c",
+                             "test $LOCKSTEP_TRIAL = 0 && ! test -e " + again + " || until test -e " + go +
+                                 "; do sleep 0.05; done; echo result 1",
+                             "{x}"}};
+  spec.space.add("x", "0.5..9.5");
+  spec.options = {.search = SearchKind::random, .count = 3, .trials = 2};
+  std::jthread sweep([&] { EXPECT_TRUE(run_sweep(paths, spec, {}).is_complete); });
+  const auto wait_for_begins = [&](int64_t trial, int64_t wanted) {
+    const auto is_one = [&](const LogLine& line) {
+      return line.kind == LogKind::begin && line.trial == trial;
+    };
+    while (std::ranges::count_if(read_log(paths), is_one) < wanted)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  wait_for_begins(2, 1);
+  write_file_atomic(again, "");
+  EXPECT_FALSE(restart_now_or_ask(paths, 0));
+  wait_for_begins(0, 2);
+  wait_for_begins(1, 2);
+  const Table table = read_table(paths);
+  EXPECT_EQ(table.rows.at(0).state, TrialState::running);
+  EXPECT_EQ(table.rows.at(1).state, TrialState::running);
+  EXPECT_EQ(table.rows.at(2).state, TrialState::waiting);
+  write_file_atomic(go, "");
+  sweep.join();
+  for (const Row& row : read_table(paths).rows) EXPECT_EQ(row.state, TrialState::ended) << row.trial;
 }
 
 TEST(History, KnowsWhatTheNewestAttemptHadPrintedWhenItWasLost) {

@@ -247,8 +247,8 @@ bool is_worked_on(const SweepPaths& paths) { return jobs::is_held(paths.lock()) 
 std::string state_of(const Row& row) { return enum_names(row.state)[static_cast<size_t>(row.state)]; }
 
 std::string result_text(double value) {
-  constexpr double kSmall = 0.01;  // less says too little in four decimals
-  if (value == 0 || !(std::abs(value) < kSmall)) return fixed(value, 4);
+  constexpr double kSmall = 0.01, kLarge = 1e5;  // less says too little in four decimals, more too much
+  if (value == 0 || (std::abs(value) >= kSmall && std::abs(value) < kLarge)) return fixed(value, 4);
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;

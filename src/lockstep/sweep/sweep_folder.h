@@ -89,7 +89,8 @@ struct Row {
 
 /// "ended"
 std::string state_of(const Row& row);
-/// A result as tables show it: with four decimals, a small one with four significant digits.
+/// A result as tables show it: with four decimals, a small or large one with four significant
+/// digits. Studio has the same rule (resultText in format.js).
 std::string result_text(double value);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);

@@ -16,9 +16,10 @@
 namespace lockstep::sweep {
 
 /// A line of log.jsonl.
-enum class LogKind { begin, outcome, lost, early, restart };
-constexpr std::array<const char*, 5> enum_names(LogKind) {
-  return {"begin", "outcome", "lost", "early", "restart"};
+/// pause: nobody trains the trial now, which goes on later.
+enum class LogKind { begin, outcome, lost, early, restart, pause };
+constexpr std::array<const char*, 6> enum_names(LogKind) {
+  return {"begin", "outcome", "lost", "early", "restart", "pause"};
 }
 struct LogLine {
   LogKind kind = LogKind::begin;

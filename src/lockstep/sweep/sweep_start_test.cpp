@@ -79,6 +79,33 @@ TEST_F(SweepStarts, AnOlderSpecDoesNotReplaceANewerOne) {
   EXPECT_EQ(spec_text({paths_.folder / "none"}), "");
 }
 
+// It may go on with fewer places.
+TEST_F(SweepStarts, TrialsOfAKilledProgramWaitWhenTheSweepGoesOn) {
+  const auto parameters = std::vector<std::string>{"x=1"};
+  LogWriter log(paths_);
+  for (const int64_t trial : {0, 1})
+    log.write({.kind = LogKind::begin, .trial = trial, .parameters = parameters});
+  log.write({.kind = LogKind::outcome, .trial = 1, .state = TrialState::ended, .value = 1});
+  prepare_shared_sweep(paths_, spec_);
+  const auto lock = jobs::FileLock::try_take(paths_.lock());  // as by who goes on
+  const Table table = read_table(paths_);
+  EXPECT_TRUE(table.is_going_on);
+  EXPECT_EQ(table.rows.at(0).state, TrialState::waiting);
+  EXPECT_EQ(table.rows.at(1).state, TrialState::ended);
+  log.write({.kind = LogKind::begin, .trial = 0, .parameters = parameters});
+  EXPECT_EQ(read_table(paths_).rows.at(0).state, TrialState::running);
+}
+
+// A job that waited in its queue meanwhile.
+TEST_F(SweepStarts, AJobThatIsAskedToStopBeforeItBeginsTrainsNothing) {
+  prepare_shared_sweep(paths_, spec_);
+  ask_jobs_to_stop(paths_);
+  EXPECT_FALSE(run_sweep(paths_, spec_, {.shared = true}).is_complete);
+  EXPECT_TRUE(read_log(paths_).empty());
+  prepare_shared_sweep(paths_, spec_);
+  EXPECT_TRUE(run_sweep(paths_, spec_, {.shared = true}).is_complete);
+}
+
 // Until the trial starts again.
 TEST_F(SweepStarts, AFileOfParametersOfAnEarlierVersionIsNamed) {
   const SweepSpec spec{.command = {"./simulate", "{parameters}"}};

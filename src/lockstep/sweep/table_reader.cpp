@@ -28,6 +28,7 @@ void apply(const LogLine& line, Row& row) {
       break;
     }
     case LogKind::lost:
+    case LogKind::pause:
       break;
     case LogKind::early:
       // By a program that had not read yet that a person has ended it there.
@@ -53,14 +54,17 @@ Table TableReader::read() {
   Table table{.spec = read_spec(paths_)};
   // Before the log: a program that ends meanwhile has written all of it.
   table.is_going_on = is_worked_on(paths_);
-  for (const LogLine& line : log_.read())
+  for (const LogLine& line : log_.read()) {
     apply(line, rows_.try_emplace(line.trial, Row{.trial = line.trial}).first->second);
+    paused_.erase(line.trial);
+    if (line.kind == LogKind::pause) paused_.insert(line.trial);
+  }
   for (Note& note : notes_.read()) note_of_[note.trial] = std::move(note.text);
   for (const auto& [number, known] : rows_) {
     Row& row = table.rows.emplace_back(known);
     if (const auto note = note_of_.find(number); note != note_of_.end()) row.note = note->second;
     if (row.state != TrialState::running) continue;
-    if (!table.is_going_on) row.state = TrialState::waiting;
+    if (!table.is_going_on || paused_.contains(number)) row.state = TrialState::waiting;
     if (const auto status = record::read_status(paths_.trial(number))) {
       row.step = status->step;
       row.total_steps = status->total_steps;

@@ -47,6 +47,8 @@ TEST_F(ReadTable, IsTheSameAfterEachLine) {
        .state = TrialState::waiting,
        .value = 1,
        .step = 30},
+      {.kind = LogKind::pause, .trial = 0, .until = 30},
+      {.kind = LogKind::begin, .trial = 0, .until = 30, .parameters = {"x=2"}},
       {.kind = LogKind::lost, .trial = 0, .until = 30, .text = "memory ran out"},
       {.kind = LogKind::early, .trial = 1, .value = 1, .step = 30},
       {.kind = LogKind::outcome, .trial = 0, .state = TrialState::failed, .text = "it failed"},
@@ -130,6 +132,19 @@ TEST_F(ReadTable, BeginsAnewWithALongerLogOfTheSameInode) {
                                 << "\n";
   EXPECT_EQ(reader.read().rows[1].note, "another note");
   EXPECT_EQ(reader.read().rows.size(), 3U);
+}
+
+// tests/studio/trials_test.py compares these with Studio's.
+TEST(ResultText, HasTheDigitsThatMatter) {
+  const std::vector<std::pair<double, std::string>> texts{{0, "0.0000"},
+                                                          {0.5, "0.5000"},
+                                                          {0.03125, "0.0312"},
+                                                          {0.00123456, "0.001235"},
+                                                          {0.000012345, "1.234e-05"},
+                                                          {99999, "99999.0000"},
+                                                          {123456, "1.235e+05"},
+                                                          {-3e30, "-3e+30"}};
+  for (const auto& [value, text] : texts) EXPECT_EQ(result_text(value), text);
 }
 
 // The metric and the goal may be named or not.

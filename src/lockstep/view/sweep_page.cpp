@@ -131,14 +131,8 @@ std::string importance_section(const SweepPage& page) {
 
 class TableRows {
  public:
-  explicit TableRows(const SweepPage& page) : page_(page) {
-    for (const TrialCurve& curve : page.curves) {
-      curves_[curve.trial] = &curve;
-      for (const auto& [step, value] : curve.points) {
-        low_ = std::min(low_, value);
-        high_ = std::max(high_, value);
-      }
-    }
+  explicit TableRows(const SweepPage& page) : page_(page), range_(range_of_curves(page.table, page.curves)) {
+    for (const TrialCurve& curve : page.curves) curves_[curve.trial] = &curve;
     for (const Row& row : page.table.rows) {
       has_steps_ = has_steps_ || row.step > 0 || row.total_steps > 0;
       has_notes_ = has_notes_ || !row.error.empty() || !row.note.empty();
@@ -171,7 +165,7 @@ class TableRows {
                        number(result_of(row));
     if (!page_.curves.empty()) {
       const auto curve = curves_.find(row.trial);
-      text += "<td>" + (curve == curves_.end() ? "" : draw_small(*curve->second, low_, high_)) + "</td>";
+      text += "<td>" + (curve == curves_.end() ? "" : draw_small(*curve->second, range_)) + "</td>";
     }
     if (has_steps_)
       text += number(row.total_steps > row.step ? with_commas(row.step) + "/" + with_commas(row.total_steps)
@@ -190,7 +184,7 @@ class TableRows {
  private:
   const SweepPage& page_;
   std::map<int64_t, const TrialCurve*> curves_;
-  double low_ = HUGE_VAL, high_ = -HUGE_VAL;
+  ValueRange range_;
   bool has_steps_ = false, has_notes_ = false;  ///< of any trial
 };
 
@@ -252,11 +246,12 @@ std::string compared_section(const SweepPage& page) {
     curves.push_back(curve == page.curves.end() ? TrialCurve{.trial = one.trial} : *curve);
   }
   if (rows.empty()) return "";
-  return section(
-      "Comparison",
-      compared_table(page, rows) + drawing_box("curves of the compared trials",
-                                               draw_compared(curves, page.curve_name, page_colours())),
-      rows.size() > 1 ? "What differs is bold." : "");
+  return section("Comparison",
+                 compared_table(page, rows) +
+                     drawing_box("curves of the compared trials",
+                                 draw_compared(curves, page.curve_name, range_of_curves(page.table, curves),
+                                               page_colours())),
+                 rows.size() > 1 ? "What differs is bold." : "");
 }
 
 std::string of_trial(int64_t trial) { return " of trial " + std::to_string(trial); }

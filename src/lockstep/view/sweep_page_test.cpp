@@ -95,6 +95,28 @@ TEST(SweepPage, ResultsOverTrialsHaveTheBestUntilThen) {
   EXPECT_THAT(sweep_page(page), Not(HasSubstr("results of 3 trials"))) << "their distance is no number";
 }
 
+TEST(SweepPage, ATrialThatDivergedLeavesTheOthersRoom) {
+  SweepPage page = page_of_trials(4);
+  page.table.spec.options.metric = "loss";
+  const std::vector<double> losses{0.5, 0.4, 3e30, 0.6};
+  for (size_t trial = 0; trial < losses.size(); ++trial) {
+    page.table.rows[trial].value = losses[trial];
+    page.curves.push_back({.trial = static_cast<int64_t>(trial), .points = {{1, 0.9}, {2, losses[trial]}}});
+    page.chosen.push_back({.trial = static_cast<int64_t>(trial)});
+  }
+  page.table.rows.push_back({.trial = 4, .state = sweep::TrialState::failed});
+  page.curve_name = "held-out loss";
+  page.parallel = sweep::parallel_coordinates(page.table);
+  const std::string text = sweep_page(page);
+  EXPECT_THAT(text, HasSubstr("<title>trial 2: 3e+30</title><path"));
+  EXPECT_THAT(text, HasSubstr("triangles: 1 trial beyond the axis"));
+  EXPECT_THAT(text, HasSubstr("1 result beyond the end of the last axis"));
+  EXPECT_THAT(text, HasSubstr("beyond the axis: trial 2<"));
+  EXPECT_THAT(text, HasSubstr(">0.50<")) << "a tick among the others";
+  for (const char* none : {",nan", ",-nan", ",inf"}) EXPECT_THAT(text, Not(HasSubstr(none)));
+  EXPECT_THAT(sweep_page(page_of_trials(4)), Not(HasSubstr("beyond the")));
+}
+
 TEST(SweepPage, WhatNoTrialHasIsLeftOutAndOnlyWhatDiffersIsBold) {
   SweepPage page = page_of_trials(2);
   for (const int64_t trial : {0, 1}) page.chosen.push_back({.trial = trial});

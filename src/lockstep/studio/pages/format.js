@@ -26,11 +26,22 @@ export function percent(value) {
   return `${(isBetween ? Math.round(hundred * 50) / 50 : hundred).toFixed(2)} %`;
 }
 
-// The result of a trial, as the tables of the program have it.
+// What write(value, digits) gives, but where two texts are equally near the one with the even digit, as the program has
+// it. The digits after those that are written show whether that is so.
+function evenly(value, write, between) {
+  if (!between.test(write(value, 60))) return write(value, 0);
+  return [1 - 2 ** -40, 1 + 2 ** -40].map((by) => write(value * by, 0)).find((text) => /^[^e]*[02468](e|$)/.test(text));
+}
+
+// The result of a trial, as the tables of the program have it (sweep::result_text).
 export function resultText(value) {
   if (!isNumber(value)) return figure(value);
-  const isUsual = value === 0 || (Math.abs(value) >= 0.01 && Math.abs(value) < 1e5);
-  return isUsual ? value.toFixed(4) : figure(value);
+  const size = Math.abs(value);
+  if (value === 0 || (size >= 0.01 && size < 1e5)) return evenly(value, (one, more) => one.toFixed(4 + more), /\.\d{4}50*$/);
+  const [mantissa, exponent] = evenly(value, (one, more) => one.toExponential(3 + more), /\.\d{3}50*e/).split("e");
+  const power = Number(exponent);
+  if (power >= -4 && power < 0) return String(Number(`${mantissa}e${exponent}`));
+  return `${Number(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
 }
 
 // The digits that matter.

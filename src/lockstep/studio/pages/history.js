@@ -17,12 +17,14 @@ function pointsOf({ rows, maximize }, isShown) {
   });
 }
 
-function scaleOf(points) {
-  const results = points.map((one) => one.result);
+// Results beyond the axis that the server names, as of trainings that diverged, leave the others room.
+function scaleOf(points, axis) {
+  const inside = points.filter(({ result }) => result >= axis.low && result <= axis.high);
+  const results = (inside.length > 0 ? inside : points).map((one) => one.result);
   let [low, high] = [Math.min(...results), Math.max(...results)];
   const pad = high > low ? Math.max((high - low) * 0.06, leastSpan(low, high)) : Math.abs(high) * 0.1 || 1;
   [low, high] = [Math.max(low - pad, -Number.MAX_VALUE), Math.min(high + pad, Number.MAX_VALUE)];
-  const share = (result) => (result / 2 - low / 2) / (high / 2 - low / 2); // the whole distance may be infinite
+  const share = (result) => Math.max(0, Math.min(1, (result / 2 - low / 2) / (high / 2 - low / 2))); // the whole distance may be infinite
   const [first, last] = [points[0].trial, points[points.length - 1].trial];
   return { low, high, first, last, x: (trial) => box.left + (last === first ? 0.5 : (trial - first) / (last - first)) * (width - box.left - box.right),
     y: (result) => box.top + (1 - share(result)) * (height - box.top - box.bottom) };
@@ -39,6 +41,17 @@ function bestPath(points, scale) {
   return path;
 }
 
+const isBeyond = ({ result }, { low, high }) => result < low || result > high;
+
+// A dot, or a triangle at the end of the axis.
+function mark(one, scale, light) {
+  const attrs = { class: one.isFull ? "" : "early", onpointerenter: () => light(one.trial), onpointerleave: () => light(null) };
+  const [x, y] = [scale.x(one.trial), scale.y(one.result)];
+  const title = m("title", `trial ${one.trial}: ${resultText(one.result)}`);
+  return isBeyond(one, scale) ? m("path.dot", { ...attrs, d: `M${x.toFixed(1)} ${y.toFixed(1)}l-4.5 ${one.result > scale.high ? 8 : -8}h9z` }, title)
+    : m("circle.dot", { ...attrs, cx: x, cy: y, r: 3.2 }, title);
+}
+
 // Thousands of dots are drawn again only when there are others.
 const Drawing = {
   onbeforeupdate: ({ attrs }, old) => attrs.points !== old.attrs.points,
@@ -51,8 +64,7 @@ const Drawing = {
     numbers.map((trial) => m("text", { x: scale.x(trial), y: height - 16, "text-anchor": "middle" }, trial)),
     m("text", { x: (box.left + width - box.right) / 2, y: height - 2, "text-anchor": "middle" }, "trial"),
     m("path.best-line", { d: bestPath(points, scale) }),
-    points.map((one) => m("circle.dot", { cx: scale.x(one.trial), cy: scale.y(one.result), r: 3.2, class: one.isFull ? "" : "early",
-      onpointerenter: () => light(one.trial), onpointerleave: () => light(null) }, m("title", `trial ${one.trial}: ${resultText(one.result)}`))));
+    points.map((one) => mark(one, scale, light)));
   },
 };
 
@@ -61,8 +73,9 @@ export class History {
   // The same list while it has the same dots.
   points(about, isShown) {
     const points = pointsOf(about, isShown);
-    const key = JSON.stringify(points);
-    if (key !== this.key) Object.assign(this, { key, known: points, scale: points.length > 0 ? scaleOf(points) : null });
+    const axis = about.parallel.axes[about.parallel.axes.length - 1];
+    const key = JSON.stringify([points, axis.low, axis.high]);
+    if (key !== this.key) Object.assign(this, { key, known: points, scale: points.length > 0 ? scaleOf(points, axis) : null });
     return this.known;
   }
 
@@ -72,9 +85,11 @@ export class History {
     const { scale } = this;
     const { best } = points[points.length - 1];
     const at = points.find((one) => one.trial === lit);
+    const beyond = points.filter((one) => isBeyond(one, scale)).length;
     const label = `Results of ${counted(points.length, "trial")}${best === null ? "" : `, the best ${resultText(best)}`}; the table has the same values`;
     return [m("svg.history", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, m(Drawing, { points, scale, light }),
       at ? m("circle.lit", { cx: scale.x(at.trial), cy: scale.y(at.result), r: 6 }) : null),
-    m("p.soft", `The line is the best until then.${points.every((one) => one.isFull) ? "" : " Paler dots are trials that were not trained in full."}`)];
+    m("p.soft", `The line is the best until then.${points.every((one) => one.isFull) ? "" : " Paler dots are trials that were not trained in full."}${
+      beyond > 0 ? ` Triangles: ${counted(beyond, "trial")} beyond the axis.` : ""}`)];
   }
 }

@@ -1,5 +1,5 @@
 // Parallel coordinates of a sweep: an axis for each parameter and one for the result, a line for each trial.
-import { count, figure } from "./format.js";
+import { count, counted, figure, resultText } from "./format.js";
 
 const m = window.m;
 const top = 34;
@@ -145,7 +145,7 @@ export class Parallel {
 
   line({ light }, line) {
     return m("path.trial", { key: line.trial, d: this.path(line), style: { stroke: `color-mix(in oklab, var(--accent) ${Math.round((1 - line.rank) * 100)}%, var(--line-2))` },
-      onpointerenter: () => light(line.trial), onpointerleave: () => light(null) }, m("title", `trial ${line.trial}: ${figure(line.result)}`));
+      onpointerenter: () => light(line.trial), onpointerleave: () => light(null) }, m("title", `trial ${line.trial}: ${resultText(line.result)}`));
   }
 
   // The same list while the same lines are shown. The best are above the others.
@@ -168,6 +168,7 @@ export class Parallel {
       m("g", { "aria-hidden": "true" }, pointedAt.map((line) => m("path.lit", { d: this.path(line) }))), m("g", axes.map((axis, at) => this.axis(attrs, axis, at))),
       m("g", axes.map((axis, at) => m("g", { key: axis.name }, [0, 1].map((end) => this.limit(attrs, axis, at, end)))))),
       m("p.soft.lines", { role: "status" }, brushes.size > 0 ? `${count(shown.length)} of ${count(lines.length)} lines` : ""),
+      axes[axes.length - 1].beyond > 0 ? m("p.soft", `${counted(axes[axes.length - 1].beyond, "result")} beyond the end of the last axis, to which the lines go.`) : null,
       brushes.size > 0 ? m("button.quiet", { type: "button", onclick: () => brushes.clear() }, "Show all lines") : null);
   }
 }

@@ -32,7 +32,7 @@ export class SweepPage extends Polled {
 
   oninit({ attrs }) {
     this.id = attrs.id;
-    this.choice = { text: "", states: new Set(), hidden: hiddenOf(this.id), columns: hiddenOf(this.id, "columns"), showsColumns: false, showsHidden: false, sort: "", down: false };
+    this.choice = { text: "", states: new Set(), hidden: hiddenOf(this.id), columns: hiddenOf(this.id, "columns"), showsColumns: false, showsHidden: false, sort: "", down: false, log: false };
     document.title = "Experiment · Lockstep studio";
     super.oninit({ attrs });
   }
@@ -104,14 +104,15 @@ export class SweepPage extends Polled {
   }
 
   curves(shown) {
+    const { choice } = this;
     const rows = this.picked.size > 0 ? shown.filter((row) => this.picked.has(row.trial))
       : shown.filter((row) => row.result !== null || row.state === "running").slice(0, mostCurves);
     const known = rows.filter((row) => runs.byId.has(row.run));
     if (known.length === 0) return null;
     const chart = (title, name, options) => m(Chart, { key: name, title, axis: "step", ...options, series: known.map((row, number) => ({ id: row.run, name, label: `trial ${row.trial}`, number })) });
     return [m(".head.tight", m("h2", this.picked.size > 0 ? "Picked trials" : "Trials at the top of the table"),
-      m(".tools", m("span.soft", { role: "status" }, this.reporting), m("button", { type: "button", onclick: this.makeReport(known.map((row) => row.trial).sort((a, b) => a - b), "#matrices") }, "Confusion matrices"), known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
-    m(".grid", [chart("Held-out accuracy", "validation.accuracy", { percent: true }), chart("Training loss", "step.loss")])];
+      m(".tools", m("span.soft", { role: "status" }, this.reporting), m("label.field", m("input", { type: "checkbox", checked: choice.log, onchange: (event) => { choice.log = event.target.checked; } }), "Logarithmic loss"), m("button", { type: "button", onclick: this.makeReport(known.map((row) => row.trial).sort((a, b) => a - b), "#matrices") }, "Confusion matrices"), known.length > 1 ? m("a.button", { href: `#!/compare/${known.map((row) => row.run).join(",")}` }, "Compare these runs") : null)),
+    m(".grid", [chart("Held-out accuracy", "validation.accuracy", { percent: true }), chart("Training loss", "step.loss", { log: choice.log })])];
   }
 
   chips() {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "lockstep/base/error.h"
+#include "lockstep/base/text.h"
+
 namespace lockstep::sweep {
 
 void History::take(const LogLine& line) {
@@ -52,6 +55,14 @@ bool History::ended_early(const Trial& trial) const {
   }
   const auto ended = early.find(trial.number);
   return ended != early.end() && (!ended->second || *ended->second == trial.step);
+}
+
+void History::check_may_change(int64_t trial, const std::vector<std::string>& words) const {
+  if (may_change.contains(trial)) return;
+  throw Error(ErrorCode::invalid_option,
+              "trial " + std::to_string(trial) + " was made with " + join(begun.at(trial), " ") +
+                  ", but this search gives " + join(words, " "),
+              "go on with the program and on the kind of processor that began the sweep");
 }
 
 std::optional<Segment> History::first_untold(const std::function<bool(const Segment&)>& is_wanted) const {

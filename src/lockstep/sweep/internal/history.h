@@ -46,6 +46,9 @@ struct History {
   int64_t losses_for(const std::string& why, int64_t trial) const;
   /// Whether the log says that the stop rule, or a person, has ended the trial where it is.
   bool ended_early(const Trial& trial) const;
+  /// For a trial that has begun with other parameters than these. Throws invalid_option if no restart of a
+  /// trial explains it.
+  void check_may_change(int64_t trial, const std::vector<std::string>& words) const;
   /// The first of the untold segments for which `is_wanted` is true.
   std::optional<Segment> first_untold(const std::function<bool(const Segment&)>& is_wanted) const;
   /// The search knows its outcome.

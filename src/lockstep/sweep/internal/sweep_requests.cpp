@@ -1,5 +1,6 @@
 #include "lockstep/sweep/internal/sweep_requests.h"
 
+#include <set>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -41,6 +42,10 @@ void make_request(const SweepPaths& paths, const SweepRequest& request) {
                     ? "lockstep jobs lists its jobs, and lockstep job cancel takes those that "
                       "wait from the queue"
                     : "lockstep sweep show " + shown_sweep(paths) + " shows its trials");
+  write_request(paths, request);
+}
+
+void write_request(const SweepPaths& paths, const SweepRequest& request) {
   make_folders(paths.requests());
   write_file_atomic(paths.requests() / ("ask-" + random_hex(8)),
                     request.what + (request.trial ? " " + std::to_string(*request.trial) : "") + "\n");
@@ -53,6 +58,10 @@ void ask_to_stop(const SweepPaths& paths, int64_t trial) {
 void ask_to_stop(const SweepPaths& paths) {
   check_is_no_copy(paths, "stop SWEEP");
   make_request(paths, {.what = "stop"});
+}
+void ask_jobs_to_stop(const SweepPaths& paths) {
+  check_is_no_copy(paths, "stop SWEEP");
+  write_request(paths, {.what = "stop"});
 }
 
 void ask_run_to_end(const SweepPaths& paths, int64_t trial) {
@@ -110,6 +119,18 @@ std::string spec_text(const SweepPaths& paths) {
 
 namespace {
 
+// Those of a program that was killed, which wait for their turn now.
+void pause_running_trials(const SweepPaths& paths) {
+  std::set<int64_t> running;
+  for (const LogLine& line : read_log(paths)) {
+    if (line.kind == LogKind::begin) running.insert(line.trial);
+    if (line.kind != LogKind::begin && line.kind != LogKind::lost) running.erase(line.trial);
+  }
+  if (running.empty()) return;
+  LogWriter log(paths);
+  for (const int64_t trial : running) log.write({.kind = LogKind::pause, .trial = trial});
+}
+
 // With the lock of its jobs.
 void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, const FoundSpec& found) {
   if (found && spec_text(paths) != *found)
@@ -119,6 +140,7 @@ void begin_or_continue(const SweepPaths& paths, const SweepSpec& spec, const Fou
                 "repeat the command, which then continues it, or choose another --output");
   settle_earlier_requests(paths);
   write_spec(paths, spec);
+  if (!is_shared_now(paths)) pause_running_trials(paths);
 }
 
 }  // namespace

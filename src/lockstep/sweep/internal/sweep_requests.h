@@ -22,6 +22,8 @@ std::vector<SweepRequest> requests_in(const SweepPaths& paths);
 
 /// Throws not_found if no program works on the sweep.
 void make_request(const SweepPaths& paths, const SweepRequest& request);
+/// Also for programs that come later.
+void write_request(const SweepPaths& paths, const SweepRequest& request);
 
 /// Asks the run of a trial to end with its weights, unless it has such a request that it has not taken.
 void ask_run_to_end(const SweepPaths& paths, int64_t trial);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "lockstep/base/columns_of_text.h"
 #include "lockstep/base/counted.h"
@@ -87,6 +86,12 @@ void draw_line(Drawing& drawing, const sweep::ParallelLine& line, const std::vec
   drawing.raw("</g>\n");
 }
 
+bool is_beyond(const Panel& panel, double value) { return value < panel.y.low || value > panel.y.high; }
+
+double down_inside(const Panel& panel, double value) {
+  return panel.down(std::clamp(value, panel.y.low, panel.y.high));
+}
+
 // As steps, of the trials that were trained in full; to the last trial.
 std::vector<std::pair<double, double>> best_until_then(const std::vector<const sweep::Row*>& rows,
                                                        bool maximize, const Panel& panel) {
@@ -97,7 +102,7 @@ std::vector<std::pair<double, double>> best_until_then(const std::vector<const s
     if (!places.empty()) places.emplace_back(x, places.back().second);
     if (row->state != sweep::TrialState::ended) continue;
     best = maximize ? std::max(best, *row->value) : std::min(best, *row->value);
-    places.emplace_back(x, panel.down(best));
+    places.emplace_back(x, down_inside(panel, best));
   }
   return places;
 }
@@ -135,6 +140,7 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
               "trial " + std::to_string(line.trial) + ": " + parallel.axes.back().name + " " +
                   as_rate(line.result));
   }
+  const int64_t beyond = parallel.axes.back().beyond;
   std::vector<Ticks> ticks;
   for (size_t i = 0; i < count; ++i) ticks.push_back(ticks_of(parallel, i));
   // Names of choices lie on the lines.
@@ -144,7 +150,8 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
   for (size_t i = 0; i < count; ++i)
     draw_axis(drawing, parallel.axes[i].name, ticks[i], across[i], i + 1 == count);
   drawing.words(kAxisSide, 24, Anchor::start,
-                "orange, thick: the best tenth of the trials; blue, thin: the others",
+                "orange, thick: the best tenth of the trials; blue, thin: the others" +
+                    (beyond > 0 ? "; " + counted(beyond, "result") + " beyond the end of the last axis" : ""),
                 drawing.colours().faint, 12);
   return named(drawing.finish(), "parallel coordinates of " + counted(std::ssize(parallel.lines), "trial"));
 }
@@ -152,53 +159,83 @@ std::string draw_parallel(const sweep::ParallelCoordinates& parallel, const Page
 std::string draw_results(const sweep::Table& table, const PageColours& colours) {
   std::vector<const sweep::Row*> rows;
   for (const sweep::Row& row : table.rows) {
-    if (row.value && std::isfinite(*row.value)) rows.push_back(&row);
+    if (row.value && std::isfinite(*row.value) && row.state != sweep::TrialState::failed)
+      rows.push_back(&row);
   }
   if (rows.empty()) return "";
-  const auto [low, high] = std::ranges::minmax(rows, {}, [](const sweep::Row* row) { return *row->value; });
-  if (!std::isfinite(*high->value - *low->value)) return "";
+  const sweep::ShownResults shown = sweep::shown_results(table);
+  if (!std::isfinite(shown.high - shown.low)) return "";
   Axis trials =
       make_axis(static_cast<double>(rows.front()->trial), static_cast<double>(rows.back()->trial), 9, false);
   std::erase_if(trials.ticks, [](double tick) { return tick != std::round(tick); });
   const Panel panel{"results-area", kResultsTop, kResultsHeight, trials,
-                    make_axis(*low->value, *high->value, 6, true)};
+                    make_axis(shown.low, shown.high, 6, true)};
   Drawing drawing(kResultsTop + kResultsHeight + 46, colours);
   draw_axes(drawing, panel, table.spec.metric(), true);
   drawing.path(best_until_then(rows, table.spec.maximizes(), panel), colours.train, 1.6,
                "stroke-opacity=\"0.6\"");
   const double radius = rows.size() <= kMostLargeDots ? 4 : 2.3;
+  int64_t beyond = 0;
   for (const sweep::Row* row : rows) {
     const bool is_full = row->state == sweep::TrialState::ended;
     drawing.raw("<g><title>trial " + std::to_string(row->trial) + ": " + sweep::result_text(*row->value) +
                 "</title>");
-    drawing.dot(panel.across(static_cast<double>(row->trial)), panel.down(*row->value), radius,
-                is_full ? colours.train : colours.paper, colours.train);
+    const double x = panel.across(static_cast<double>(row->trial)), y = down_inside(panel, *row->value);
+    const std::string& fill = is_full ? colours.train : colours.paper;
+    if (is_beyond(panel, *row->value)) {
+      drawing.raw("<path fill=\"" + fill + "\" stroke=\"" + colours.train + "\" d=\"M" + fixed(x, 1) + "," +
+                  fixed(y, 1) + "l-5," + (*row->value > panel.y.high ? "9" : "-9") + "h10z\"/>");
+      ++beyond;
+    } else {
+      drawing.dot(x, y, radius, fill, colours.train);
+    }
     drawing.raw("</g>\n");
   }
+  if (beyond > 0)
+    drawing.words(kPlotRight, kResultsTop + kResultsHeight + 38, Anchor::end,
+                  "triangles: " + counted(beyond, "trial") + " beyond the axis");
   drawing.words((kPlotLeft + kPlotRight) / 2, kResultsTop + kResultsHeight + 38, Anchor::middle, "trial",
                 colours.ink, 13, true);
   return named(drawing.finish(), "results of " + counted(std::ssize(rows), "trial"));
 }
 
-std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name,
-                          const PageColours& colours) {
-  double last = 1, low = std::numeric_limits<double>::infinity(), high = -low;
+ValueRange range_of_curves(const sweep::Table& table, const std::vector<TrialCurve>& curves) {
+  const sweep::ShownResults shown = sweep::shown_results(table);
+  const auto is_usual = [&](int64_t trial) {
+    const auto row = std::ranges::find(table.rows, trial, &sweep::Row::trial);
+    if (row == table.rows.end() || !row->value)
+      return row == table.rows.end() || row->state != sweep::TrialState::failed;
+    return row->state != sweep::TrialState::failed && *row->value >= shown.low && *row->value <= shown.high;
+  };
+  ValueRange usual{HUGE_VAL, -HUGE_VAL}, all = usual;
   for (const TrialCurve& curve : curves) {
     for (const auto& [step, value] : curve.points) {
-      last = std::max(last, static_cast<double>(step));
-      low = std::min(low, value);
-      high = std::max(high, value);
+      all = {std::min(all.low, value), std::max(all.high, value)};
+      if (is_usual(curve.trial)) usual = {std::min(usual.low, value), std::max(usual.high, value)};
     }
   }
-  if (!std::isfinite(low)) return "";
+  return usual.low <= usual.high ? usual : all;
+}
+
+std::string draw_compared(const std::vector<TrialCurve>& curves, const std::string& name, ValueRange range,
+                          const PageColours& colours) {
+  double last = 1;
+  for (const TrialCurve& curve : curves) {
+    if (!curve.points.empty()) last = std::max(last, static_cast<double>(curve.points.back().first));
+  }
+  if (!std::isfinite(range.low)) return "";
   Drawing drawing(kComparedTop + kComparedHeight + 52, colours);
   const Panel panel{"compared-area", kComparedTop, kComparedHeight, make_axis(0, last, 9, false),
-                    make_axis(low, high, 6, true)};
+                    make_axis(range.low, range.high, 6, true)};
   draw_axes(drawing, panel, name, true);
+  std::vector<std::string> beyond;
+  begin_clip(drawing, panel);
   for (size_t i = 0; i < curves.size(); ++i) {
     std::vector<std::pair<double, double>> places;
     for (const auto& [step, value] : curves[i].points)
       places.emplace_back(panel.across(static_cast<double>(step)), panel.down(value));
+    if (std::ranges::any_of(curves[i].points, [&](const auto& one) { return is_beyond(panel, one.second); }))
+      beyond.push_back(std::to_string(curves[i].trial));
     drawing.raw("<g><title>trial " + std::to_string(curves[i].trial) + "</title>");
     drawing.path(places, compared_colour(i), 2, compared_dashes(i));
     if (places.size() <= kMostDots) {
@@ -206,19 +243,24 @@ std::string draw_compared(const std::vector<TrialCurve>& curves, const std::stri
     }
     drawing.raw("</g>\n");
   }
+  drawing.raw("</g>\n");
+  if (!beyond.empty())
+    drawing.words(
+        kPlotRight, kComparedTop - 8, Anchor::end,
+        "beyond the axis: trial" + std::string(beyond.size() > 1 ? "s " : " ") + join(beyond, ", "));
   drawing.words((kPlotLeft + kPlotRight) / 2, kComparedTop + kComparedHeight + 38, Anchor::middle, "step",
                 drawing.colours().ink, 13, true);
   return named(drawing.finish(), name + " of the compared trials against steps");
 }
 
-std::string draw_small(const TrialCurve& curve, double low, double high) {
+std::string draw_small(const TrialCurve& curve, ValueRange range) {
   if (curve.points.empty()) return "";
   const auto last = static_cast<double>(curve.points.back().first);
   std::string places = "M";
-  const double range = high > low ? high - low : 1;
+  const double span = range.high > range.low ? range.high - range.low : 1;
   for (const auto& [step, value] : curve.points) {
     const double x = 2 + (kSmallWidth - 4) * (last > 0 ? static_cast<double>(step) / last : 0);
-    const double y = 2 + (kSmallHeight - 4) * (1 - (value - low) / range);
+    const double y = 2 + (kSmallHeight - 4) * (1 - std::clamp((value - range.low) / span, 0.0, 1.0));
     if (places.size() > 1) places += " ";
     places += fixed(x, 1) + "," + fixed(y, 1);
   }
