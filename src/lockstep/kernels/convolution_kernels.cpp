@@ -74,14 +74,12 @@ bool saves_half(const ConvolutionShape& shape) {
   return products_of_image(shape) >= 2 * side * side * tiles_of_image(shape);
 }
 
-constexpr int64_t kFewPlaces = 64;  // of the input; with more, its rows are too far apart in memory
-
 }  // namespace
 
 ConvolutionMethod method_of(const ConvolutionShape& shape) {
   const bool many = shape.channels >= 8 && shape.filters >= 8;
   const bool kernel = shape.kernel_height > 1 || shape.kernel_width > 1;
-  const bool small = shape.height * shape.width <= kFewPlaces;
+  const bool small = shape.height * shape.width <= kSmallImage;
   if (fits_winograd(shape) && (!small || !many || saves_half(shape))) return ConvolutionMethod::winograd;
   return many && ((small && kernel) || shape.is_strided()) ? ConvolutionMethod::places
                                                            : ConvolutionMethod::direct;
@@ -102,7 +100,7 @@ const ConvolutionKernels<BFloat16>& kernels_for(const ConvolutionShape& shape) {
 
 // The AMX kernels sum over 32 places in a line at once, and in small images few of these are in the image.
 const ConvolutionKernels<BFloat16>& kernels_for_weights(const ConvolutionShape& shape) {
-  const bool small = shape.height * shape.width <= kFewPlaces;
+  const bool small = shape.height * shape.width <= kSmallImage;
   return shape.depthwise || (small && method_of(shape) == ConvolutionMethod::places)
              ? vector_convolution_kernels<BFloat16>()
              : amx_convolution_kernels();
@@ -163,7 +161,7 @@ const ConvolutionKernels<BFloat16>& convolution_kernels<BFloat16>() {
 //   96->576   1x1 of 6x6      0.59   0.53   0.74     1.16   1.05   1.54   (1.8)
 //   64->256   1x1 of 16x16    1.3    1.2    1.5      1.8    1.5    2.1    (3.6)
 //   256->512  1x1 of 8x8      2.2    2.2    3.1      3.3    3.2    4.3    (7.1)
-//   512->512  3x3 of 4x4      22     16     50       44     42     127    (47)
+//   512->512  3x3 of 4x4      7.0    6.9    8.8      -      -      -      (-)
 //   512->2048 1x1 of 2x2      1.1    1.1    1.7      7.1    7.0    13.2   (7.5)
 // Milliseconds of all three passes with AMX, bfloat16, on one core of an Intel Xeon of the fourth generation.
 //   batch  convolution               ours   oneDNN
@@ -192,12 +190,12 @@ bool is_worthwhile(const ConvolutionShape& shape) {
     return saves_half(shape) && shape.channels * shape.filters <= 65536 * shape.batch * tiles_of_image(shape);
   }
   if (method == ConvolutionMethod::places)
-    return shape.height * shape.width <= (kFloat && !pointwise ? 4 * kFewPlaces : kFewPlaces);
+    return shape.height * shape.width <= (kFloat && !pointwise ? 4 * kSmallImage : kSmallImage);
   if (shape.channels == 1) return true;
   if (shape.is_strided()) return false;
   // In bfloat16, oneDNN multiplies up to 1.7 times as fast; but with few places in a shard, it mostly writes
   // the gradients of weights.
-  if (pointwise) return kFloat || shape.batch * shape.height * shape.width <= kFewPlaces;
+  if (pointwise) return kFloat || shape.batch * shape.height * shape.width <= kSmallImage;
   if (shape.channels <= 3) return !kFloat || shape.filters <= 32;
   return kFloat && pads_less(shape.channels) && pads_less(shape.filters);
 }

@@ -79,11 +79,14 @@ struct ConvolutionKernels {
 template <class T>
 const ConvolutionKernels<T>& convolution_kernels();
 
+/// The places of a small image, at most: with more, its rows are too far apart in memory.
+constexpr int64_t kSmallImage = 64;
+
 enum class ConvolutionMethod { winograd, places, direct };
 
-/// The method of these kernels without AMX. winograd: tiles of 4 x 4 results, for square kernels of 3 and 5
-/// with at least four channels and filters, if this saves products. places: place by place, for other small
-/// images and for strides. direct: for the rest.
+/// The method of these kernels without AVX512_BF16 and AMX. winograd: tiles of 4 x 4 results, for square
+/// kernels of 3 and 5 with at least four channels and filters, if this saves products. places: place by
+/// place, for other small images and for strides. direct: for the rest.
 ConvolutionMethod method_of(const ConvolutionShape& shape);
 
 /// Whether the three passes together take less time than oneDNN's for tensors of T, in training of several

@@ -82,10 +82,8 @@ void forward(const ConvolutionShape& shape, const T* input, const T* weight, con
   const WeightMatrix matrix = weight_by_filters(shape);
   if (method != ConvolutionMethod::places)
     return convolve(shape, method, input, weight, matrix, bias, output);
-  const Direction direction{&Link::output, &Link::input, shape.output_height() * shape.output_width(),
-                            shape.height * shape.width};
   with_lanes(shape, [&](auto lanes) {
-    convolve_places<T, lanes>(shape, direction, input, weight, matrix, bias, output);
+    convolve_places<T, lanes>(shape, output_from_input(shape), input, weight, matrix, bias, output);
   });
 }
 
@@ -108,10 +106,9 @@ void input_gradient(const ConvolutionShape& shape, const T* gradient, const T* w
   if (method != ConvolutionMethod::places && !shape.is_strided()) {
     return convolve(reversed(shape), method, gradient, weight, reversed_weight(shape), no_bias, output);
   }
-  const Direction direction{&Link::input, &Link::output, shape.height * shape.width,
-                            shape.output_height() * shape.output_width()};
   with_lanes(shape, [&](auto lanes) {
-    convolve_places<T, lanes>(shape, direction, gradient, weight, weight_by_channels(shape), no_bias, output);
+    convolve_places<T, lanes>(shape, input_from_output(shape), gradient, weight, weight_by_channels(shape),
+                              no_bias, output);
   });
 }
 

@@ -12,15 +12,15 @@
 namespace lockstep::kernels {
 namespace {
 
-using Pairs = VectorTypes<kWidest>::Words;
+using PairVector = VectorTypes<kWidest>::Words;
 using PairBits = VectorTypes<2 * kWidest>::Halves;
 
 /// sums + the products of the first numbers of the pairs + the products of the second ones
-inline Wide add_two_products(Wide sums, Pairs left, Pairs right) {
+inline Wide add_two_products(Wide sums, PairVector left, PairVector right) {
   return _mm512_dpbf16_ps(sums, reinterpret_cast<__m512bh>(left), reinterpret_cast<__m512bh>(right));
 }
 
-inline Pairs splat_pair(uint32_t pair) { return pair + Pairs{}; }
+inline PairVector splat_pair(uint32_t pair) { return pair + PairVector{}; }
 
 /// 16 numbers, or the first `count`; the others are zero.
 template <class Count>
@@ -34,12 +34,12 @@ inline __m256i load_numbers(const BFloat16* source, Count count) {
 
 /// The pairs (upper[i], lower[i]); lower may be null, for zeros.
 template <class Count>
-inline Pairs pairs_of(const BFloat16* upper, const BFloat16* lower, Count count) {
+inline PairVector pairs_of(const BFloat16* upper, const BFloat16* lower, Count count) {
   constexpr PairBits kAlternate{0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
                                 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
   const __m256i above = load_numbers(upper, count);
   const __m256i below = lower == nullptr ? __m256i{} : load_numbers(lower, count);
-  return reinterpret_cast<Pairs>(_mm512_permutex2var_epi16(
+  return reinterpret_cast<PairVector>(_mm512_permutex2var_epi16(
       _mm512_castsi256_si512(above), reinterpret_cast<__m512i>(kAlternate), _mm512_castsi256_si512(below)));
 }
 
@@ -52,6 +52,7 @@ struct RowPairs {
 
   int64_t of_shard() const { return divided_up(rows_of_shard, 2); }
   int64_t count() const { return shards * of_shard(); }
+  RowPairs from(int64_t column) const { return {rows + column, stride, shards, rows_of_shard}; }
 
   /// Calls work(number of the pair, its upper row, its lower row or null).
   template <class Work>
@@ -72,14 +73,15 @@ constexpr int64_t padded(int64_t features) { return divided_up(features, kWidest
 
 /// Strips of the features one after the other, each with its part of all pairs of rows; the strip at `place`
 /// begins at place * pairs.count(). target [pairs.count() * padded(features)]
-inline void pack_strips(const RowPairs& pairs, int64_t features, uint32_t* target) {
+template <class RowsInPairs>
+void pack_strips(const RowsInPairs& pairs, int64_t features, uint32_t* target) {
   const int64_t count = pairs.count();
   pairs.each([&](int64_t pair, const BFloat16* upper, const BFloat16* lower) {
     over_strips(features, [&](int64_t place, auto vectors, auto part) {
       uint32_t* strip = target + place * count + pair * vectors * kWidest;
       for (int v = 0; v < vectors; ++v) {
         const int64_t at = place + v * kWidest;
-        const Pairs packed = pairs_of(upper + at, lower == nullptr ? nullptr : lower + at, part);
+        const PairVector packed = pairs_of(upper + at, lower == nullptr ? nullptr : lower + at, part);
         std::memcpy(strip + v * kWidest, &packed, sizeof(packed));
       }
     });
@@ -89,37 +91,37 @@ inline void pack_strips(const RowPairs& pairs, int64_t features, uint32_t* targe
 /// sums.values[i][v] += left(i) * right[v], for pairs
 template <int kTileRows, int kTileVectors, class Left>
 inline void add_pairs(Sums<kTileRows, kTileVectors>& sums, const Left& left, const uint32_t* right) {
-  Pairs parts[kTileVectors];
+  PairVector parts[kTileVectors];
 #pragma GCC unroll 3
-  for (int v = 0; v < kTileVectors; ++v) parts[v] = load_bytes<Pairs>(right + v * kWidest);
+  for (int v = 0; v < kTileVectors; ++v) parts[v] = load_bytes<PairVector>(right + v * kWidest);
 #pragma GCC unroll 8
   for (int i = 0; i < kTileRows; ++i) {
-    const Pairs factor = splat_pair(left(i));
+    const PairVector factor = splat_pair(left(i));
 #pragma GCC unroll 3
     for (int v = 0; v < kTileVectors; ++v)
       sums.values[i][v] = add_two_products(sums.values[i][v], factor, parts[v]);
   }
 }
 
-/// sums.values[i][v] += rows [i, depth] * panel [pairs of the depth, v]
+/// sums.values[i][v] += rows [i, depth], which are `stride` apart, * panel [pairs of the depth, v]
 template <int kTileRows, int kTileVectors>
-inline void add_rows(Sums<kTileRows, kTileVectors>& sums, const BFloat16* rows, int64_t depth,
+inline void add_rows(Sums<kTileRows, kTileVectors>& sums, const BFloat16* rows, int64_t stride, int64_t depth,
                      const uint32_t* panel) {
   int64_t d = 0;
   for (; d + 2 <= depth; d += 2, panel += kTileVectors * kWidest)
     add_pairs(
-        sums, [&](int i) { return load_bytes<uint32_t>(rows + i * depth + d); }, panel);
+        sums, [&](int i) { return load_bytes<uint32_t>(rows + i * stride + d); }, panel);
   if (d < depth)
     add_pairs(
-        sums, [&](int i) -> uint32_t { return rows[i * depth + d].bits; }, panel);
+        sums, [&](int i) -> uint32_t { return rows[i * stride + d].bits; }, panel);
 }
 
 template <class Count>
-inline Pairs load_features(const BFloat16* source, Count count) {
+inline PairVector load_features(const BFloat16* source, Count count) {
   if constexpr (std::is_same_v<Count, std::integral_constant<int, kWidest>>) {
-    return load_bytes<Pairs>(source);
+    return load_bytes<PairVector>(source);
   } else {
-    return reinterpret_cast<Pairs>(
+    return reinterpret_cast<PairVector>(
         _mm512_maskz_loadu_epi16((1U << static_cast<uint32_t>(count)) - 1U, source));
   }
 }
@@ -156,12 +158,12 @@ void forward_pairs_tile(const LinearShape& shape, const BFloat16* input, const B
                         const BFloat16* bias, BFloat16* output) {
   Wide sums[kTileRows][kDots] = {};
   over_feature_pairs(shape.features, [&](int64_t place, auto count) {
-    Pairs columns[kColumns];
+    PairVector columns[kColumns];
 #pragma GCC unroll 4
     for (int k = 0; k < kColumns; ++k) columns[k] = load_features(weight + k * shape.features + place, count);
 #pragma GCC unroll 4
     for (int n = 0; n < kTileRows; ++n) {
-      const Pairs row = load_features(input + n * shape.features + place, count);
+      const PairVector row = load_features(input + n * shape.features + place, count);
 #pragma GCC unroll 4
       for (int k = 0; k < kColumns; ++k) sums[n][k] = add_two_products(sums[n][k], row, columns[k]);
     }
@@ -192,11 +194,11 @@ inline void input_gradient_by_pairs(const LinearShape& shape, const BFloat16* gr
   uint32_t* packed = take_pairs(workspace, pairs * padded(smaller(kBlock, shape.features)));
   for (int64_t begin = 0; begin < shape.features; begin += kBlock) {
     const int64_t features = smaller(kBlock, shape.features - begin);
-    pack_strips({weight + begin, shape.features, 1, outputs}, features, packed);
+    pack_strips(RowPairs{weight + begin, shape.features, 1, outputs}, features, packed);
     over_strips(features, [&](int64_t place, auto vectors, auto count) {
       in_tiles<kRows>(shape.batch, [&](int64_t n, auto rows) {
         Sums<rows, vectors> sums{};
-        add_rows(sums, gradient + n * outputs, outputs, packed + place * pairs);
+        add_rows(sums, gradient + n * outputs, outputs, outputs, packed + place * pairs);
         sums.write(input_gradient + n * shape.features + begin + place, shape.features, count);
       });
     });
@@ -209,12 +211,12 @@ constexpr int kFewRows = 4, kFewShards = 4;
 
 /// Gradients of kRowsAtOnce outputs at a time, each with its part of all pairs of samples; zeros beyond the
 /// outputs. target [pairs.count() * padded(outputs)]
-template <int kRowsAtOnce>
-inline void pack_gradient(const RowPairs& pairs, int64_t outputs, uint32_t* target) {
+template <int kRowsAtOnce, class RowsInPairs>
+void pack_gradient(const RowsInPairs& pairs, int64_t outputs, uint32_t* target) {
   const int64_t count = pairs.count();
   pairs.each([&](int64_t pair, const BFloat16* upper, const BFloat16* lower) {
     over_features(outputs, [&](int64_t k, auto part) {
-      const Pairs packed = pairs_of(upper + k, lower == nullptr ? nullptr : lower + k, part);
+      const PairVector packed = pairs_of(upper + k, lower == nullptr ? nullptr : lower + k, part);
       for (int i = 0; i < kWidest; i += kRowsAtOnce) {
         std::memcpy(target + (k + i) * count + pair * kRowsAtOnce,
                     reinterpret_cast<const char*>(&packed) + 4 * i, 4 * kRowsAtOnce);
@@ -223,36 +225,55 @@ inline void pack_gradient(const RowPairs& pairs, int64_t outputs, uint32_t* targ
   });
 }
 
-template <bool kAdd>
-void weight_gradient_by_pairs(const LinearShape& shape, const BFloat16* gradient, const BFloat16* input,
-                              float* weight_gradient) {
-  const int64_t samples = shape.batch / shape.shards;
-  const RowPairs gradient_pairs{gradient, shape.outputs, shape.shards, samples};
-  const int64_t pairs = gradient_pairs.count(), of_shard = gradient_pairs.of_shard();
+/// A matrix [outputs, features] of floats, whose rows are `stride` apart.
+struct SumsOfProducts {
+  float* data;
+  int64_t stride;
+  int64_t outputs;
+  int64_t features;
+};
+
+/// target = the sum over the shards, in the tree, of what their rows have as products: gradient [rows,
+/// outputs] times input [rows, features]. kRowsAtOnce outputs are computed together, and the sums of
+/// kShardsAtOnce shards are added in registers.
+template <bool kAdd, int kRowsAtOnce, int kShardsAtOnce, class RowsInPairs>
+void sum_products_of_shards(const RowsInPairs& gradient, const RowsInPairs& input,
+                            const SumsOfProducts& target) {
+  const int64_t pairs = gradient.count(), of_shard = gradient.of_shard();
   Workspace workspace;
-  uint32_t* gradients = take_pairs(workspace, pairs * padded(shape.outputs));
-  pack_gradient<kFewRows>(gradient_pairs, shape.outputs, gradients);
-  uint32_t* inputs = take_pairs(workspace, pairs * padded(smaller(kFeaturesOfBlock, shape.features)));
-  over_blocks(shape.features, [&](int64_t begin, int64_t features) {
-    pack_strips({input + begin, shape.features, shape.shards, samples}, features, inputs);
-    in_tiles<kFewRows>(shape.outputs, [&](int64_t k, auto rows) {
+  uint32_t* gradients = take_pairs(workspace, pairs * padded(target.outputs));
+  pack_gradient<kRowsAtOnce>(gradient, target.outputs, gradients);
+  uint32_t* inputs = take_pairs(workspace, pairs * padded(smaller(kFeaturesOfBlock, target.features)));
+  over_blocks(target.features, [&](int64_t begin, int64_t features) {
+    pack_strips(input.from(begin), features, inputs);
+    in_tiles<kRowsAtOnce>(target.outputs, [&](int64_t k, auto rows) {
       over_strips(features, [&](int64_t place, auto vectors, auto count) {
         const auto sums_of_shard = [&](int64_t shard) {
           Sums<rows, vectors> sums{};
           for (int64_t pair = shard * of_shard; pair < (shard + 1) * of_shard; ++pair) {
-            const uint32_t* left = gradients + k * pairs + pair * kFewRows;
+            const uint32_t* left = gradients + k * pairs + pair * kRowsAtOnce;
             add_pairs(
                 sums, [&](int i) { return left[i]; }, inputs + place * pairs + pair * vectors * kWidest);
           }
           return sums;
         };
-        float* target = weight_gradient + k * shape.features + begin + place;
-        fetch_next_strip<true, rows, vectors>(target, shape.features);
-        const auto sums = sum_in_registers<kFewShards>(0, shape.shards, sums_of_shard);
-        sums.template write<kAdd>(target, shape.features, count);
+        float* place_of_sums = target.data + k * target.stride + begin + place;
+        fetch_next_strip<true, rows, vectors>(place_of_sums, target.stride);
+        const auto sums = sum_in_registers<kShardsAtOnce>(0, gradient.shards, sums_of_shard);
+        sums.template write<kAdd>(place_of_sums, target.stride, count);
       });
     });
   });
+}
+
+template <bool kAdd>
+void weight_gradient_by_pairs(const LinearShape& shape, const BFloat16* gradient, const BFloat16* input,
+                              float* weight_gradient) {
+  const int64_t samples = shape.batch / shape.shards;
+  const RowPairs gradients{gradient, shape.outputs, shape.shards, samples};
+  const RowPairs inputs{input, shape.features, shape.shards, samples};
+  sum_products_of_shards<kAdd, kFewRows, kFewShards>(
+      gradients, inputs, {weight_gradient, shape.features, shape.outputs, shape.features});
 }
 
 }  // namespace

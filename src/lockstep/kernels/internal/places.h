@@ -126,6 +126,16 @@ struct Direction {
   int64_t source_places;
 };
 
+inline Direction output_from_input(const ConvolutionShape& shape) {
+  return {&Link::output, &Link::input, shape.output_height() * shape.output_width(),
+          shape.height * shape.width};
+}
+
+inline Direction input_from_output(const ConvolutionShape& shape) {
+  return {&Link::input, &Link::output, shape.height * shape.width,
+          shape.output_height() * shape.output_width()};
+}
+
 template <class T, int kLanes>
 void convolve_places(const ConvolutionShape& shape, const Direction& direction, const T* source,
                      const T* weight, const WeightMatrix& matrix, const T* bias,

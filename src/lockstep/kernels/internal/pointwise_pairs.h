@@ -42,7 +42,7 @@ inline void pack_panels(const RowPairs& rows, int64_t lanes, uint32_t* target) {
       uint32_t* panel = target + lane * count + pair * vectors * kWidest;
       for (int64_t at = lane; at < smaller(lanes, lane + vectors * kWidest); at += kWidest) {
         with_part(lanes - at, [&](auto part) {
-          const Pairs packed = pairs_of(upper + at, lower == nullptr ? nullptr : lower + at, part);
+          const PairVector packed = pairs_of(upper + at, lower == nullptr ? nullptr : lower + at, part);
           std::memcpy(panel + at - lane, &packed, sizeof(packed));
         });
       }
@@ -56,7 +56,7 @@ inline void pack_turned_panels(const BFloat16* matrix, int64_t depth, int64_t la
   over_panels(lanes, [&](int64_t lane, auto vectors) {
     for (int64_t at = lane; at < smaller(lanes, lane + vectors * kWidest); at += kWidest) {
       over_feature_pairs(depth, [&](int64_t place, auto part) {
-        Pairs square[kWidest] = {};
+        PairVector square[kWidest] = {};
         for (int64_t i = 0; i < smaller(kWidest, lanes - at); ++i)
           square[i] = load_features(matrix + (at + i) * depth + place, part);
         transpose_square(square);
@@ -114,7 +114,7 @@ inline void multiply_places(int64_t places, const BFloat16* values, const Packed
           fetch_ahead_of<kToWrite>(output.data + (begin + chunk + n) * output.step, rows * output.step);
         }
         Sums<rows, vectors> sums{};
-        add_rows(sums, values + (begin + n) * depth, depth, matrix.panels + lane * pairs);
+        add_rows(sums, values + (begin + n) * depth, depth, depth, matrix.panels + lane * pairs);
         store_places(sums, matrix.bias + lane, matrix.lanes - lane,
                      {output.data + (begin + n) * output.step + lane, output.step, output.relu});
       });
@@ -251,14 +251,20 @@ inline float* take_zeros(Workspace& workspace, int64_t count) {
   return zeros;
 }
 
+/// As floats, with zeros up to a whole vector, or zeros only if it is null.
+inline const float* take_bias(Workspace& workspace, const BFloat16* bias, int64_t lanes) {
+  float* result = take_zeros(workspace, padded(lanes));
+  for (int64_t i = 0; bias != nullptr && i < lanes; ++i) result[i] = to_float(bias[i]);
+  return result;
+}
+
 inline void pointwise_by_pairs(const ConvolutionShape& shape, const BFloat16* input, const BFloat16* weight,
                                const BFloat16* bias, const ConvolutionOutput<BFloat16>& output) {
   Workspace workspace;
   const BFloat16* places = places_in_order(workspace, shape, input);
   uint32_t* panels = take_pairs(workspace, divided_up(shape.channels, 2) * padded(shape.filters));
   pack_turned_panels(weight, shape.channels, shape.filters, panels);
-  float* shifts = take_zeros(workspace, padded(shape.filters));
-  for (int64_t i = 0; bias != nullptr && i < shape.filters; ++i) shifts[i] = to_float(bias[i]);
+  const float* shifts = take_bias(workspace, bias, shape.filters);
   multiply_places(output_places(shape), places, {shape.channels, shape.filters, panels, shifts}, output);
 }
 
