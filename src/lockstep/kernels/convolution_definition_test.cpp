@@ -151,7 +151,11 @@ TEST(ConvolutionKernels, FollowTheDefinitionForSmallImagesAndStrides) {
         check<float>({channels % 3 + 1, channels, side, side, filters, 3, 3, 1, 1, side == 2});
         check<float>({9, channels, side, side + 1, filters, 3, 3, 1, 1, side == 1, 2, 2});
         check<float>({2, channels, side + 4, side + 3, filters, 4, 2, 0, 1, false, 3, 2});
+        check<BFloat16>({channels % 3 + 1, channels, side, side, filters, 3, 3, 1, 1, side == 2});
+        check<BFloat16>({9, channels, side, side + 1, filters, 3, 3, 1, 1, side == 1, 2, 2});
       }
+      check<BFloat16>({3, channels, 4, 4, filters, 3, 3, 1, 1, channels % 2 == 0});
+      check<BFloat16>({2, channels, 4, 3, filters, 5, 5, 2, 2, channels % 2 == 1});
       check<float>({1, channels, 4, 4, filters, 1, 1, 0, 0, true, 2, 2});
     }
   }
@@ -200,6 +204,7 @@ TEST(ConvolutionKernels, TakeHalfPrecisionInGroupsOfImages) {
   check<BFloat16>({5, 40, 16, 16, 36, 1, 1, 0, 0, false});
   check<BFloat16>({70, 33, 1, 1, 70, 1, 1, 0, 0, true});
   check<BFloat16>({19, 48, 2, 2, 64, 3, 3, 1, 1, false});
+  check<BFloat16>({3, 265, 7, 8, 257, 3, 3, 1, 1, true});
   check<BFloat16>({2, 3, 75, 76, 96, 7, 7, 0, 0, false, 2, 2});
   check<BFloat16>({9, 40, 8, 9, 48, 3, 3, 1, 1, false, 2, 2});
 }

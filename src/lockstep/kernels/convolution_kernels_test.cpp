@@ -72,6 +72,7 @@ TEST(ConvolutionKernels, GiveAnImageTheSameBitsInAnyBatch) {
   for (const ConvolutionShape& one : {ConvolutionShape{1, 20, 12, 12, 20, 3, 3, 1, 1, false},
                                       ConvolutionShape{2, 33, 3, 3, 50, 3, 3, 1, 1, true},
                                       ConvolutionShape{1, 24, 7, 7, 40, 3, 3, 1, 1, false, 2, 2},
+                                      ConvolutionShape{2, 31, 4, 4, 50, 3, 3, 1, 1, false},
                                       ConvolutionShape{1, 40, 7, 9, 70, 1, 1, 0, 0, false},
                                       ConvolutionShape{3, 209, 2, 3, 16, 1, 1, 0, 0, false},
                                       ConvolutionShape{2, 17, 5, 5, 35, 1, 1, 0, 0, true, 2, 2}}) {

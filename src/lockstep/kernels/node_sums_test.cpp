@@ -53,6 +53,7 @@ void expect_sums_of_shards() {
   expect_sums_of_shards<T>({4, 96, 4, 4, 132, 3, 3, 1, 1, false});       // one tile of an image
   expect_sums_of_shards<T>({2, 40, 9, 9, 67, 5, 5, 2, 2, false});        // Winograd, kernels of 5 x 5
   expect_sums_of_shards<T>({4, 33, 2, 2, 50, 3, 3, 1, 1, true});         // places
+  expect_sums_of_shards<T>({3, 17, 3, 3, 24, 3, 3, 1, 1, false});        // and of a shard an odd number
   expect_sums_of_shards<T>({2, 24, 7, 7, 40, 3, 3, 1, 1, false, 2, 2});  // strided
   expect_sums_of_shards<T>({4, 200, 2, 2, 300, 1, 1, 0, 0, false});      // 1 x 1, many weights
   expect_sums_of_shards<T>({3, 300, 1, 2, 190, 1, 1, 0, 0, true});       // and more channels than filters
