@@ -53,8 +53,8 @@ struct ParallelCoordinates {
 
 ParallelCoordinates parallel_coordinates(const Table& table);
 
-/// The results that axes show: all, but for those so much worse than the better half of the trials, as of
-/// trainings that diverged, that they would leave the others no room.
+/// The results that axes show: all but those that are far worse than the better half of the trials, as of
+/// trainings that diverged. They would leave the others no room.
 struct ShownResults {
   double low = 0;
   double high = 1;

@@ -85,12 +85,13 @@ struct Row {
   std::string error{};
   std::string weights_hash{};
   std::string note{};
+  bool has_begun = false;  ///< since its last restart
 };
 
 /// "ended"
 std::string state_of(const Row& row);
-/// A result as tables show it: with four decimals, a small or large one with four significant
-/// digits. Studio has the same rule (resultText in format.js).
+/// A result as tables show it: with four decimals, a small or large one with four significant digits. Studio
+/// has the same rule (resultText in format.js).
 std::string result_text(double value);
 /// As the command has it; empty where the parameter does not count.
 std::string text_of(const Row& row, const std::string& parameter);
@@ -105,8 +106,8 @@ struct Table {
   std::vector<Row> rows{};
   bool is_going_on = false;
   const Row* best() const;
-  /// Whether a sweep that goes on can end the trial with the result that it has: it is trained, or paused at
-  /// a rung.
+  /// Whether a sweep that goes on can end the trial with the result that it has: it is trained, paused at a
+  /// rung, or was cut short.
   bool can_end(int64_t trial) const;
 };
 

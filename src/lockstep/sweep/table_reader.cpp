@@ -12,6 +12,7 @@ void apply(const LogLine& line, Row& row) {
   switch (line.kind) {
     case LogKind::begin:
       row.state = TrialState::running;
+      row.has_begun = true;
       row.parameters.clear();
       for (const std::string& one : line.parameters)
         row.parameters.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));

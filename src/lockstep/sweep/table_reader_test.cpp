@@ -134,6 +134,16 @@ TEST_F(ReadTable, BeginsAnewWithALongerLogOfTheSameInode) {
   EXPECT_EQ(reader.read().rows.size(), 3U);
 }
 
+TEST_F(ReadTable, ATrialThatWasCutShortCanEnd) {
+  LogWriter log(paths_);
+  log.write({.kind = LogKind::begin, .trial = 0, .parameters = {"x=2"}});
+  log.write({.kind = LogKind::pause, .trial = 0});
+  TableReader reader(paths_);
+  EXPECT_TRUE(reader.read().can_end(0));
+  log.write({.kind = LogKind::restart, .trial = 0});
+  EXPECT_FALSE(reader.read().can_end(0));
+}
+
 // tests/studio/trials_test.py compares these with Studio's.
 TEST(ResultText, HasTheDigitsThatMatter) {
   const std::vector<std::pair<double, std::string>> texts{{0, "0.0000"},

@@ -10,7 +10,7 @@ const box = { left: 72, right: 10, top: 12, bottom: 34 };
 function pointsOf({ rows, maximize }, isShown) {
   let best = null;
   return rows.flatMap((row) => {
-    if (!isNumber(row.result) || !isShown(row.trial)) return [];
+    if (!isNumber(row.result) || row.state === "failed" || !isShown(row.trial)) return [];
     const isFull = row.state === "ended";
     if (isFull && (best === null || (maximize ? row.result > best : row.result < best))) best = row.result;
     return [{ trial: row.trial, result: row.result, isFull, best }];

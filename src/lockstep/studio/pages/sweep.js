@@ -151,7 +151,7 @@ export class SweepPage extends Polled {
     const isHidden = this.choice.hidden.has(trial);
     const hide = m("button.quiet", { type: "button", "aria-label": `${isHidden ? "Show" : "Hide"} trial ${trial}`, onclick: () => this.toggleHidden(trial) }, isHidden ? "Show" : "Hide");
     if (this.about.copy_of) return hide; // nothing else can change it
-    const isPaused = row.state === "waiting" && row.result !== null && this.about.going_on;
+    const isPaused = row.state === "waiting" && this.about.going_on;
     const act = row.state === "running" || isPaused
       ? m("button.quiet", { type: "button", "aria-label": `Stop trial ${trial}`, onclick: this.question(this.of("stop", { trial }), { title: `Stop trial ${trial}?`, button: "Stop the trial", danger: true, text: "It ends with the result that it has." }) }, "Stop")
       : row.state === "waiting" ? null

@@ -209,9 +209,10 @@ ValueRange range_of_curves(const sweep::Table& table, const std::vector<TrialCur
   };
   ValueRange usual{HUGE_VAL, -HUGE_VAL}, all = usual;
   for (const TrialCurve& curve : curves) {
+    const bool counts = is_usual(curve.trial);
     for (const auto& [step, value] : curve.points) {
       all = {std::min(all.low, value), std::max(all.high, value)};
-      if (is_usual(curve.trial)) usual = {std::min(usual.low, value), std::max(usual.high, value)};
+      if (counts) usual = {std::min(usual.low, value), std::max(usual.high, value)};
     }
   }
   return usual.low <= usual.high ? usual : all;
