@@ -22,6 +22,14 @@ void wait_for(const fs::path& file) {
   while (!fs::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+// Random trials of a shell script.
+SweepSpec two_at_a_time(int64_t count, const std::string& script) {
+  SweepSpec spec{.command = {"sh", "-c", script, "{x}"}};
+  spec.space.add("x", "0.5..9.5");
+  spec.options = {.search = SearchKind::random, .count = count, .trials = 2};
+  return spec;
+}
+
 // Stops trial 1 while the sweep goes on.
 void expect_stopped_with_a_quarter(const SweepPaths& paths) {
   ask_to_stop(paths, 1);
@@ -37,12 +45,8 @@ TEST(StoppedProgram, IsStoppedAtOnceWithWhatItHadPrintedWhereverItWaits) {
     const test::TemporaryFolder folder;
     const std::string go = folder.path() / "go", begun = folder.path() / "begun-";
     const SweepPaths paths{folder.path() / "sweep"};
-    SweepSpec spec{.command = {"sh", "-c",
-                               "echo result 0.25; touch " + begun + "$LOCKSTEP_TRIAL; until test -e " + go +
-                                   "; do sleep 0.05; done",
-                               "{x}"}};
-    spec.space.add("x", "0.5..9.5");
-    spec.options = {.search = SearchKind::random, .count = 2, .trials = 2};
+    SweepSpec spec = two_at_a_time(2, "echo result 0.25; touch " + begun + "$LOCKSTEP_TRIAL; until test -e " +
+                                          go + "; do sleep 0.05; done");
     std::stop_source stop;
     const std::jthread person([&] {
       wait_for(begun + "0");
@@ -69,15 +73,11 @@ TEST(StoppedProgram, HasWhatALostAttemptHadPrintedInTheMiddleOfALongOutput) {
   const test::TemporaryFolder folder;
   const std::string go = folder.path() / "go", begun = folder.path() / "begun";
   const SweepPaths paths{folder.path() / "sweep"};
-  SweepSpec spec{
-      .command = {"sh", "-c",
-                  "if test $LOCKSTEP_TRIAL = 1; then until test -e " + begun +
-                      "; do sleep 0.05; done; echo result 0.5; yes abcdefg | head -c 3000000; echo result "
-                      "0.25; yes abcdefg | head -c 3000000; kill -9 $$; fi; touch " +
-                      begun + "; until test -e " + go + "; do sleep 0.05; done; echo result 1",
-                  "{x}"}};
-  spec.space.add("x", "0.5..9.5");
-  spec.options = {.search = SearchKind::random, .count = 2, .trials = 2};
+  SweepSpec spec = two_at_a_time(
+      2, "if test $LOCKSTEP_TRIAL = 1; then until test -e " + begun +
+             "; do sleep 0.05; done; echo result 0.5; yes abcdefg | head -c 3000000; echo result "
+             "0.25; yes abcdefg | head -c 3000000; kill -9 $$; fi; touch " +
+             begun + "; until test -e " + go + "; do sleep 0.05; done; echo result 1");
   std::stop_source stop;
   const auto report = [&](const Trial&, const std::string& note) {
     if (!note.empty()) stop.request_stop();
@@ -99,12 +99,8 @@ TEST(StoppedProgram, WaitsInTheTableWhileATrialThatWasRestartedHasItsPlace) {
   const test::TemporaryFolder folder;
   const std::string go = folder.path() / "go", again = folder.path() / "again";
   const SweepPaths paths{folder.path() / "sweep"};
-  SweepSpec spec{.command = {"sh", "-c",
-                             "test $LOCKSTEP_TRIAL = 0 && ! test -e " + again + " || until test -e " + go +
-                                 "; do sleep 0.05; done; echo result 1",
-                             "{x}"}};
-  spec.space.add("x", "0.5..9.5");
-  spec.options = {.search = SearchKind::random, .count = 3, .trials = 2};
+  SweepSpec spec = two_at_a_time(3, "test $LOCKSTEP_TRIAL = 0 && ! test -e " + again + " || until test -e " +
+                                        go + "; do sleep 0.05; done; echo result 1");
   std::jthread sweep([&] { EXPECT_TRUE(run_sweep(paths, spec, {}).is_complete); });
   const auto wait_for_begins = [&](int64_t trial, int64_t wanted) {
     const auto is_one = [&](const LogLine& line) {

@@ -263,8 +263,8 @@ std::string text_of(const Row& row, const std::string& parameter) {
 
 bool Table::can_end(int64_t trial) const {
   return std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
-    return row.trial == trial &&
-           (row.state == TrialState::running || (row.state == TrialState::waiting && row.has_begun));
+    return row.trial == trial && (row.state == TrialState::running ||
+                                  (row.state == TrialState::waiting && (row.value || row.is_cut_short)));
   });
 }
 

@@ -85,7 +85,7 @@ struct Row {
   std::string error{};
   std::string weights_hash{};
   std::string note{};
-  bool has_begun = false;  ///< since its last restart
+  bool is_cut_short = false;  ///< nobody trains it until its turn comes again
 };
 
 /// "ended"

@@ -9,10 +9,10 @@ namespace lockstep::sweep {
 namespace {
 
 void apply(const LogLine& line, Row& row) {
+  row.is_cut_short = line.kind == LogKind::pause;
   switch (line.kind) {
     case LogKind::begin:
       row.state = TrialState::running;
-      row.has_begun = true;
       row.parameters.clear();
       for (const std::string& one : line.parameters)
         row.parameters.emplace_back(one.substr(0, one.find('=')), one.substr(one.find('=') + 1));
@@ -55,17 +55,14 @@ Table TableReader::read() {
   Table table{.spec = read_spec(paths_)};
   // Before the log: a program that ends meanwhile has written all of it.
   table.is_going_on = is_worked_on(paths_);
-  for (const LogLine& line : log_.read()) {
+  for (const LogLine& line : log_.read())
     apply(line, rows_.try_emplace(line.trial, Row{.trial = line.trial}).first->second);
-    paused_.erase(line.trial);
-    if (line.kind == LogKind::pause) paused_.insert(line.trial);
-  }
   for (Note& note : notes_.read()) note_of_[note.trial] = std::move(note.text);
   for (const auto& [number, known] : rows_) {
     Row& row = table.rows.emplace_back(known);
     if (const auto note = note_of_.find(number); note != note_of_.end()) row.note = note->second;
     if (row.state != TrialState::running) continue;
-    if (!table.is_going_on || paused_.contains(number)) row.state = TrialState::waiting;
+    if (!table.is_going_on || row.is_cut_short) row.state = TrialState::waiting;
     if (const auto status = record::read_status(paths_.trial(number))) {
       row.step = status->step;
       row.total_steps = status->total_steps;

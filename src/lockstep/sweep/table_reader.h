@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
 #include "lockstep/sweep/sweep_log.h"
@@ -23,7 +22,6 @@ class TableReader {
   LogReader log_;
   LineReader<Note> notes_;
   std::map<int64_t, Row> rows_;  // as the log has them
-  std::set<int64_t> paused_;     // trials, by their last line
   std::map<int64_t, std::string> note_of_;
 };
 

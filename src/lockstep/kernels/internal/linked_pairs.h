@@ -120,33 +120,26 @@ inline void linked_input_gradient(const ConvolutionShape& shape, const BFloat16*
 
 inline void linked_weight_gradient(const ConvolutionShape& shape, const BFloat16* gradient,
                                    const BFloat16* input, const WeightGradients& target) {
-  constexpr int kShardsAtOnce = 1;
+  constexpr int kShardsAtOnce = 1;  // registers have room for no more sums
   const WeightMatrix matrix = weight_by_channels(shape);
-  const int64_t places = shape.output_height() * shape.output_width();
   const int64_t samples = shape.batch / shape.shards, channels = shape.channels, filters = shape.filters;
   Workspace workspace;
   float* sums = workspace.take(filters * matrix.taps * channels);
   const Links links(shape, &Link::tap, matrix.taps);
   for (int64_t tap = 0; tap < matrix.taps; ++tap) {
     if (links.count(tap) == 0) continue;
-    LinkedPairs gradients{gradient,         places,           filters,      &Link::output,
-                          links.begin(tap), links.count(tap), shape.shards, samples};
-    LinkedPairs inputs{input,
-                       shape.height * shape.width,
-                       channels,
-                       &Link::input,
-                       links.begin(tap),
-                       links.count(tap),
-                       shape.shards,
-                       samples};
+    const auto pairs_of_tap = [&](const BFloat16* images, int64_t places, int64_t width,
+                                  int64_t Link::*place) {
+      return LinkedPairs{images,           places,           width,        place,
+                         links.begin(tap), links.count(tap), shape.shards, samples};
+    };
     sum_products_of_shards<false, kRows, kShardsAtOnce>(
-        gradients, inputs, {sums + tap * channels, matrix.taps * channels, filters, channels});
+        pairs_of_tap(gradient, shape.output_height() * shape.output_width(), filters, &Link::output),
+        pairs_of_tap(input, shape.height * shape.width, channels, &Link::input),
+        {sums + tap * channels, matrix.taps * channels, filters, channels});
   }
   order_sums<kWidest>(matrix, links, sums, channels, target.weight);
-  if (target.bias == nullptr) return;
-  sum_shards(0, shape.shards, filters, target.bias, [&](int64_t shard, float* own) {
-    sum_places(samples * places, gradient + shard * samples * places * filters, filters, own);
-  });
+  sum_bias(shape, gradient, target.bias);
 }
 
 }  // namespace

@@ -200,6 +200,15 @@ inline void pointwise_gradient_of_shard(const ConvolutionShape& shape, const BFl
   if (target.bias != nullptr) sum_places(places, gradient, filters, target.bias);
 }
 
+/// bias [filters] = the sums over the places of each shard, in the tree; nothing if it is null.
+inline void sum_bias(const ConvolutionShape& shape, const BFloat16* gradient, float* bias) {
+  if (bias == nullptr) return;
+  const int64_t of_shard = output_places(shape) / shape.shards;
+  sum_shards(0, shape.shards, shape.filters, bias, [&](int64_t shard, float* own) {
+    sum_places(of_shard, gradient + shard * of_shard * shape.filters, shape.filters, own);
+  });
+}
+
 /// Without strides. With few places, tiles of sums stay in registers for all shards; otherwise the sums of a
 /// shard are small beside its images.
 inline void pointwise_gradient_of_weight(const ConvolutionShape& shape, const BFloat16* gradient,
@@ -210,10 +219,7 @@ inline void pointwise_gradient_of_weight(const ConvolutionShape& shape, const BF
     return sum_nodes(shape, 1, gradient, input, target, &pointwise_gradient_of_shard);
   weight_gradient_by_pairs<false>({places, shape.channels, shape.filters, shape.shards}, gradient, input,
                                   target.weight);
-  if (target.bias == nullptr) return;
-  sum_shards(0, shape.shards, shape.filters, target.bias, [&](int64_t shard, float* own) {
-    sum_places(of_shard, gradient + shard * of_shard * shape.filters, shape.filters, own);
-  });
+  sum_bias(shape, gradient, target.bias);
 }
 
 /// Calls work(place of the input, place of the output) where the kernel connects them.
