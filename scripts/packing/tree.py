@@ -80,7 +80,7 @@ class Tree:
     def _carry(self):
         carried = self.folder / CARRIED
         carried.mkdir()
-        of_debian = [pathlib.Path("libarchive.a")]  # is linked into the programs
+        of_debian = [pathlib.Path("libarchive.a"), pathlib.Path("libjemalloc_pic.a")]  # are linked into the programs
         for name, path in sorted(self._foreign_libraries().items()):
             if self.kind == "deb" and self.build.arrow not in path.parents:
                 continue

@@ -1,21 +1,64 @@
 #include "lockstep/device/memory.h"
 
+#include <cstddef>
+#include <string>
+
 #include <malloc.h>
 #include <sys/resource.h>
+#include <sys/types.h>
+
+extern "C" {
+// jemalloc's, and null in a program that has another allocator, for example one with sanitizers.
+[[gnu::weak]] int mallctl(const char* name, void* old, size_t* old_size, void* value, size_t value_size);
+
+// What jemalloc reads when the program starts. By default it keeps the largest blocks of all threads in one
+// place, and returns them at once. Huge pages save page faults and misses of the TLB. Weak: a program may
+// have its own.
+[[gnu::weak]] extern const char* malloc_conf;
+const char* malloc_conf = "oversize_threshold:0";
+}
 
 namespace lockstep::device {
+namespace {
+
+// Of jemalloc: arenas that exist, and those that threads will get.
+void keep_pages_of_arenas() {
+  ssize_t never = -1;
+  unsigned arenas = 0;
+  size_t size = sizeof arenas;
+  mallctl("arenas.narenas", &arenas, &size, nullptr, 0);
+  for (const char* pages : {"dirty", "muzzy"}) {
+    const std::string decay = std::string(pages) + "_decay_ms";
+    mallctl(("arenas." + decay).c_str(), nullptr, nullptr, &never, sizeof never);
+    for (unsigned arena = 0; arena < arenas; ++arena)
+      mallctl(("arena." + std::to_string(arena) + "." + decay).c_str(), nullptr, nullptr, &never,
+              sizeof never);
+  }
+}
+
+void keep_pages_of_glibc() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 2147483647);
+  mallopt(M_TOP_PAD, 16 << 20);
+  mallopt(M_ARENA_MAX, 1);  // arenas of threads are small, and return memory that does not fit
+}
+
+}  // namespace
 
 void keep_freed_memory() {
   [[maybe_unused]] static const bool kept = [] {
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    mallopt(M_TRIM_THRESHOLD, 2147483647);
-    mallopt(M_TOP_PAD, 16 << 20);
-    mallopt(M_ARENA_MAX, 1);  // arenas of threads are small, and return memory that does not fit
+    mallctl != nullptr ? keep_pages_of_arenas() : keep_pages_of_glibc();
     return true;
   }();
 }
 
-void give_freed_memory_back() { malloc_trim(0); }
+void give_freed_memory_back() {
+  if (mallctl == nullptr) {
+    malloc_trim(0);
+    return;
+  }
+  mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0);  // MALLCTL_ARENAS_ALL
+}
 
 int64_t peak_memory_bytes() {
   rusage usage{};
