@@ -26,7 +26,7 @@ struct ChannelKernels {
   /// the output
   void (*gradient_sums)(const T* gradient, const T* input, int64_t rows, int64_t channels, const float* scale,
                         const float* shift, const float* mean, bool relu, float* sum, float* sum_of_products);
-  /// input_gradient = g * scale + (input - mean) * slope + offset
+  /// input_gradient = g * scale + (input - mean) * slope + offset; it may be `gradient`
   void (*input_gradient)(const T* gradient, const T* input, int64_t rows, int64_t channels,
                          const float* scale, const float* shift, const float* mean, const float* slope,
                          const float* offset, bool relu, T* input_gradient);

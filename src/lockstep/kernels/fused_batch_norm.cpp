@@ -85,7 +85,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
     return output;
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_derivative();
     context->saved_data["ran"] = true;
     if (!gradients[0].defined()) return variable_list(kInputs);
@@ -122,7 +122,7 @@ class FusedBatchNorm : public torch::autograd::Function<FusedBatchNorm> {
                                 bool relu) {
     const Parts parts(input);
     const at::Tensor gradient = given.to(input.scalar_type()).contiguous(at::MemoryFormat::ChannelsLast);
-    const at::Tensor input_gradient = at::empty_like(input);
+    const at::Tensor input_gradient = memory_of_result(given, gradient);
     ShardRows weight(parts.shards, parts.channels), bias(parts.shards, parts.channels);
     visit_type(input.scalar_type(), [&](auto type) {
       using T = decltype(type);
@@ -279,7 +279,7 @@ class ReluOfBatchNorm : public torch::autograd::Function<ReluOfBatchNorm> {
     return relu_into(normalized, in_place ? normalized : at::empty_like(normalized));
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_derivative();
     const auto saved = context->get_saved_variables();
     variable_list results(kInputs);

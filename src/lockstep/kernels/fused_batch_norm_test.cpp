@@ -84,6 +84,18 @@ TEST(FusedBatchNorm, BFloat16IsAsNearAsItsDigitsAllow) {
   expect_near(ours.mean, reference.mean, 1e-5, "running mean");
 }
 
+// Backward writes into the gradient that it is given, but only if nobody else has it.
+TEST(FusedBatchNorm, LeavesAGradientThatOthersHave) {
+  const DirectKernels own(true);
+  torch::nn::BatchNorm2d module(20);
+  const auto drawn = [] { return at::randn({4, 20, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast); };
+  for (const bool relu : {false, true}) {
+    const at::Tensor input = drawn().requires_grad_(), given = drawn(), copy = given.clone();
+    batch_norm(*module, input, relu).backward(given);
+    EXPECT_TRUE(at::equal(given, copy));
+  }
+}
+
 TEST(FusedBatchNorm, EvaluationUsesTheRunningStatistics) {
   const DirectKernels own(true);
   torch::nn::BatchNorm2d module(4);

@@ -26,7 +26,7 @@ at::Tensor like(const at::Tensor& gradient, const at::Tensor& output) {
 
 at::Tensor input_gradient_of(const at::Tensor& gradient, const at::Tensor& output) {
   const at::Tensor ordered = like(gradient, output);
-  const at::Tensor result = at::empty_like(output);
+  const at::Tensor result = memory_of_result(gradient, ordered);
   visit_type(output.scalar_type(), [&](auto type) {
     using T = decltype(type);
     kernels::relu_kernels<T>().relu_gradient(1, output.numel(), {data<T>(ordered), 0}, {data<T>(output), 0},
@@ -49,7 +49,7 @@ class Relu : public torch::autograd::Function<Relu> {
     return output;
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_derivative();
     return {input_gradient_of(gradients[0], context->get_saved_variables()[0]), at::Tensor()};
   }
@@ -67,7 +67,7 @@ class AddRelu : public torch::autograd::Function<AddRelu> {
     return output;
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_derivative();
     const at::Tensor gradient = input_gradient_of(gradients[0], context->get_saved_variables()[0]);
     return {gradient, gradient};
@@ -116,7 +116,7 @@ class ConcatenateRelu : public torch::autograd::Function<ConcatenateRelu> {
     return output;
   }
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     check_first_derivative();
     const at::Tensor output = context->get_saved_variables()[0];
     const at::Tensor gradient = like(gradients[0], output);

@@ -79,6 +79,24 @@ TEST(FusedRelu, MeetsTheOperatorsInAScope) {
   }
 }
 
+// Backward writes into the gradient that it is given, but only if nobody else has it.
+TEST(FusedRelu, LeavesAGradientThatOthersHave) {
+  const auto functions = {+[](const at::Tensor& x) { return fused_relu(x, false); },
+                          +[](const at::Tensor& x) { return add_relu(x, x * 2); }};
+  for (const auto& function : functions) {
+    at::Tensor x = images(at::kFloat, {20}).front().requires_grad_();
+    const at::Tensor given = images(at::kFloat, {20}).front(), copy = given.clone(), part = given[0];
+    function(x).backward(given);
+    EXPECT_TRUE(at::equal(given, copy)) << "the caller's";
+
+    const at::Tensor output = function(x);
+    at::Tensor seen;
+    output.register_hook([&](const at::Tensor& gradient) { seen = gradient; });
+    (output * given + output * copy).sum().backward();
+    EXPECT_TRUE(at::equal(seen, given + copy)) << "a hook's";
+  }
+}
+
 TEST(FusedRelu, LetsNaNPass) {
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor input = at::full({3, 7}, -std::numeric_limits<float>::quiet_NaN()).to(type);

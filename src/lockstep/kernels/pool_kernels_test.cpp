@@ -44,8 +44,10 @@ void compare(const torch::nn::MaxPool2dOptions& options, const at::Tensor& input
 TEST(PoolKernels, GiveWhatTheEngineGives) {
   torch::manual_seed(11);
   for (const auto type : {at::kFloat, at::kBFloat16}) {
-    for (const int64_t channels : {1, 3, 16, 20, 37}) {
-      const at::Tensor input = at::randn({2, channels, 11, 14}).to(type);
+    for (const int64_t channels : {1, 3, 16, 20, 37, 40}) {
+      const bool after_relu = channels == 40;
+      const at::Tensor drawn = at::randn({2, channels, 11, 14}).to(type),
+                       input = after_relu ? drawn.relu() : drawn;
       compare(torch::nn::MaxPool2dOptions(2).stride(2), input);
       compare(torch::nn::MaxPool2dOptions(3).stride(2).ceil_mode(true), input);
       compare(torch::nn::MaxPool2dOptions(3).stride(2).padding(1), input);
@@ -60,13 +62,19 @@ TEST(PoolKernels, GiveWhatTheEngineGives) {
 }
 
 TEST(PoolKernels, TakeTheFirstOfEqualsAndKeepNaN) {
-  at::Tensor input = at::ones({1, 4, 4, 4});
-  input.select(3, 1).select(2, 0).fill_(std::numeric_limits<float>::quiet_NaN());
   const DirectKernels scope(true);
-  const PoolPasses ours =
-      passes(torch::nn::MaxPool2dOptions(2), input.contiguous(at::MemoryFormat::ChannelsLast));
-  EXPECT_EQ(ours.output.isnan().sum().item<int64_t>(), 4);
-  EXPECT_TRUE(ours.gradient.select(2, 2).select(2, 2).ne(0).all().item<bool>());
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t channels : {4, 40}) {
+      for (const double sign : {1.0, -1.0}) {
+        at::Tensor input = at::ones({1, channels, 4, 4}).to(type);
+        input.select(3, 1).select(2, 0).fill_(std::copysign(std::numeric_limits<double>::quiet_NaN(), sign));
+        const PoolPasses ours =
+            passes(torch::nn::MaxPool2dOptions(2), input.contiguous(at::MemoryFormat::ChannelsLast));
+        EXPECT_EQ(ours.output.isnan().sum().item<int64_t>(), channels) << type << ", sign " << sign;
+        EXPECT_TRUE(ours.gradient.select(2, 2).select(2, 2).ne(0).all().item<bool>());
+      }
+    }
+  }
 }
 
 TEST(PoolKernels, AReluBeforeOrAfterIsTheSame) {
@@ -74,7 +82,7 @@ TEST(PoolKernels, AReluBeforeOrAfterIsTheSame) {
   const Window window{3, 2, 1};
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor input =
-        (at::randn({2, 20, 9, 8}) - 1).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+        (at::randn({2, 40, 9, 8}) - 1).to(type).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor a = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_(),
                      b = input.detach().clone(at::MemoryFormat::Preserve).requires_grad_();
     const at::Tensor before = at::max_pool2d(at::relu(a), 3, 2, 1),

@@ -1,4 +1,8 @@
 // What only pools of threads can do.
+#include <algorithm>
+#include <iterator>
+#include <set>
+
 #include "lockstep/base/test_limit.h"
 #include "lockstep/device/memory.h"
 #include "lockstep/pool/test_tasks.h"
@@ -129,6 +133,24 @@ TEST(Threads, WhatAStepFreesIsThereForTheNext) {
     EXPECT_LT(device::page_faults() - before, kSteps * kPages)
         << "half of what two threads take that give it all back";
   });
+}
+
+// Blocks of another worker are in the caches of another core.
+TEST(Threads, WhatAWorkerFreesIsItsOwnAgain) {
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer, which has another allocator";
+  const auto blocks = open(PoolKind::threads, 2).spmd([&](Worker& worker) {
+    std::set<const void*> own;
+    for (int64_t step = 0; step < 50; ++step) {
+      const at::Tensor small = at::empty({25'000}), large = at::empty({1'000'000 + 1'000 * (step % 3)});
+      own.insert({small.data_ptr(), large.data_ptr()});
+      worker.comm().barrier();
+    }
+    return std::vector(own.begin(), own.end());
+  });
+  std::vector<const void*> shared;
+  std::ranges::set_intersection(blocks[0], blocks[1], std::back_inserter(shared));
+  EXPECT_TRUE(shared.empty()) << shared.size() << " of " << blocks[0].size()
+                              << " blocks went to both workers";
 }
 
 TEST(Threads, AThreadThatCannotStartLeavesNoPoolAndTheSessionWhole) {

@@ -13,6 +13,8 @@ namespace {
 using Floats = Vector<kWidest>;
 typedef int32_t Integers __attribute__((vector_size(kWidest * 4)));
 typedef uint8_t Bytes __attribute__((vector_size(kWidest)));
+typedef int16_t Halves __attribute__((vector_size(kWidest * 4)));  // twice as many
+typedef uint16_t UnsignedHalves __attribute__((vector_size(kWidest * 4)));
 
 constexpr int32_t kCut = 255;  // the place of no point
 
@@ -91,6 +93,23 @@ inline void narrow(Integers value, uint8_t* target) {
 #endif
 }
 
+inline void narrow(Halves value, uint8_t* target) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(target),
+                      _mm512_maskz_cvtepi16_epi8(~__mmask32{}, reinterpret_cast<__m512i>(value)));
+#else
+  for (int lane = 0; lane < 2 * kWidest; ++lane) target[lane] = static_cast<uint8_t>(value[lane]);
+#endif
+}
+
+// Whether a comparison is true for one of the numbers.
+inline bool any(Halves compared) {
+  uint64_t words[sizeof compared / sizeof(uint64_t)], all = 0;
+  std::memcpy(words, &compared, sizeof compared);
+  for (const uint64_t word : words) all |= word;
+  return all != 0;
+}
+
 template <class Count>
 inline Integers load_bytes_part(const uint8_t* source, Count count) {
   if constexpr (std::is_integral_v<Count>) {
@@ -124,37 +143,108 @@ struct Span {
       : origin(place * stride - padding), begin(larger(0, -origin)), end(smaller(kernel, size - origin)) {}
 };
 
+/// One row of outputs: what to read, and where the results go.
+template <class T>
+struct PoolRow {
+  const PoolShape& shape;
+  Span rows;       ///< of the windows
+  const T* image;  ///< [height, width, channels]
+  T* output;       ///< [output_width, channels]
+  uint8_t* largest;
+
+  /// Calls work(window, columns, x): the first point of the window, which may be outside of the image.
+  template <class Work>
+  void each_window(Work&& work) const {
+    for (int64_t x = 0; x < shape.output_width; ++x) {
+      const Span columns(x, shape.stride_width, shape.padding_width, shape.kernel_width, shape.width);
+      work(image + (rows.origin * shape.width + columns.origin) * shape.channels, columns, x);
+    }
+  }
+
+  /// Calls work(offset, place) for the points of a window that are in the image.
+  template <class Work>
+  void each_point(const Span& columns, Work&& work) const {
+    for (int64_t ky = rows.begin; ky < rows.end; ++ky) {
+      for (int64_t kx = columns.begin; kx < columns.end; ++kx)
+        work((ky * shape.width + kx) * shape.channels, ky * shape.kernel_width + kx);
+    }
+  }
+};
+
+template <class T>
+void pool_row(const PoolRow<T>& row) {
+  const PoolShape& shape = row.shape;
+  row.each_window([&](const T* window, const Span& columns, int64_t x) {
+    each_vector(shape.channels, [&](int64_t c, auto count) {
+      const int64_t first_point = (row.rows.begin * shape.width + columns.begin) * shape.channels;
+      Floats best = load_part(window + first_point + c, count);
+      Integers place = Integers{} + static_cast<int32_t>(row.rows.begin * shape.kernel_width + columns.begin);
+      row.each_point(columns, [&](int64_t offset, int64_t point) {
+        const Floats value = load_part(window + offset + c, count);
+        const Integers better = (value > best) | (value != value);
+        best = better ? value : best;
+        place = better ? Integers{} + static_cast<int32_t>(point) : place;
+      });
+      if (shape.relu) {
+        place = best <= 0.0F ? Integers{} + kCut : place;
+        best = best <= 0.0F ? Floats{} : best;
+      }
+      store_exact_part(best, row.output + x * shape.channels + c, count);
+      store_bytes_part(place, row.largest + x * shape.channels + c, count);
+    });
+  });
+}
+
+/// The same by the bits of bfloat16 numbers, of which a vector has twice as many. Bits, as whole numbers with
+/// a sign, have the order of numbers that are not negative, and a ReLU makes zeros of those that are. False
+/// if there was a NaN, or a negative number without a ReLU: the row is then wrong.
+bool pool_row_by_bits(const PoolRow<BFloat16>& row) {
+  const PoolShape& shape = row.shape;
+  constexpr int64_t kLanes = 2 * kWidest;
+  constexpr int16_t kInfinity = 0x7f80;
+  constexpr uint16_t kMinusInfinity = 0xff80, kGreatestPositive = 0x7fff;
+  const uint16_t most = shape.relu ? kMinusInfinity : kGreatestPositive;
+  Halves wrong{};
+  row.each_window([&](const BFloat16* window, const Span& columns, int64_t x) {
+    const int64_t first_point = (row.rows.begin * shape.width + columns.begin) * shape.channels;
+    for (int64_t begin = 0; begin < shape.channels; begin += kLanes) {
+      const int64_t c = smaller(begin, shape.channels - kLanes);  // some channels a second time
+      Halves best{}, place = Halves{} + static_cast<int16_t>(kCut);
+      UnsignedHalves greatest{};  // of negative numbers, -NaN
+      if (!shape.relu) {
+        best = load_bytes<Halves>(window + first_point + c);
+        place = Halves{} + static_cast<int16_t>(row.rows.begin * shape.kernel_width + columns.begin);
+      }
+      row.each_point(columns, [&](int64_t offset, int64_t point) {
+        const auto value = load_bytes<Halves>(window + offset + c);
+        const Halves better = value > best;
+        best = better ? value : best;
+        place = better ? Halves{} + static_cast<int16_t>(point) : place;
+        const auto bits = reinterpret_cast<UnsignedHalves>(value);
+        greatest = bits > greatest ? bits : greatest;
+      });
+      wrong |= best > kInfinity;
+      wrong |= greatest > most;
+      std::memcpy(row.output + x * shape.channels + c, &best, sizeof best);
+      narrow(place, row.largest + x * shape.channels + c);
+    }
+  });
+  return !any(wrong);
+}
+
 template <class T>
 void max_pool(const PoolShape& shape, const T* input, T* output, uint8_t* largest) {
+  const int64_t results = shape.output_width * shape.channels;
+  bool by_bits = std::is_same_v<T, BFloat16> && shape.channels >= 2 * kWidest;
   for (int64_t n = 0; n < shape.batch; ++n) {
     const T* image = input + n * shape.height * shape.width * shape.channels;
-    for (int64_t y = 0; y < shape.output_height; ++y) {
+    for (int64_t y = 0; y < shape.output_height; ++y, output += results, largest += results) {
       const Span rows(y, shape.stride_height, shape.padding_height, shape.kernel_height, shape.height);
-      for (int64_t x = 0; x < shape.output_width; ++x, output += shape.channels, largest += shape.channels) {
-        const Span columns(x, shape.stride_width, shape.padding_width, shape.kernel_width, shape.width);
-        const T* window = image + (rows.origin * shape.width + columns.origin) * shape.channels;
-        each_vector(shape.channels, [&](int64_t c, auto count) {
-          const auto at = [&](int64_t ky, int64_t kx) {
-            return load_part(window + (ky * shape.width + kx) * shape.channels + c, count);
-          };
-          Floats best = at(rows.begin, columns.begin);
-          Integers place = Integers{} + static_cast<int32_t>(rows.begin * shape.kernel_width + columns.begin);
-          for (int64_t ky = rows.begin; ky < rows.end; ++ky) {
-            for (int64_t kx = columns.begin; kx < columns.end; ++kx) {
-              const Floats value = at(ky, kx);
-              const Integers better = (value > best) | (value != value);
-              best = better ? value : best;
-              place = better ? Integers{} + static_cast<int32_t>(ky * shape.kernel_width + kx) : place;
-            }
-          }
-          if (shape.relu) {
-            place = best <= 0.0F ? Integers{} + kCut : place;
-            best = best <= 0.0F ? Floats{} : best;
-          }
-          store_exact_part(best, output + c, count);
-          store_bytes_part(place, largest + c, count);
-        });
+      const PoolRow<T> row{shape, rows, image, output, largest};
+      if constexpr (std::is_same_v<T, BFloat16>) {
+        if (by_bits && (by_bits = pool_row_by_bits(row))) continue;
       }
+      pool_row(row);
     }
   }
 }

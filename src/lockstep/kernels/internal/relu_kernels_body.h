@@ -33,6 +33,7 @@ void relu(int64_t rows, int64_t columns, Rows<const T> input, Rows<T> output) {
     in_pieces(columns, [from = input.data, to = output.data](int64_t begin, int64_t count) {
       kernels::fetch_all_ahead(from + begin, count);
       kernels::fetch_all_ahead<kernels::kToWrite>(to + begin, count);
+#pragma GCC ivdep
       for (int64_t i = begin; i < begin + count; ++i) to[i] = relu_of(from[i]);
     });
   }
@@ -48,6 +49,7 @@ void relu_gradient(int64_t rows, int64_t columns, Rows<const T> gradient, Rows<c
       kernels::fetch_all_ahead(from + begin, count);
       kernels::fetch_all_ahead(by + begin, count);
       kernels::fetch_all_ahead<kernels::kToWrite>(to + begin, count);
+#pragma GCC ivdep
       for (int64_t i = begin; i < begin + count; ++i) to[i] = gradient_of(from[i], by[i]);
     });
   }
