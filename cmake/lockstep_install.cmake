@@ -22,6 +22,10 @@ install(EXPORT lockstep_targets NAMESPACE lockstep:: FILE lockstep_targets.cmake
   ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(CODE "set(LOCKSTEP_SOURCE \"${PROJECT_SOURCE_DIR}\")\nset(LOCKSTEP_INCLUDE_DESTINATION \"${CMAKE_INSTALL_INCLUDEDIR}\")")
 install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake)
+set(_installed_jemalloc OFF)  # as the programs of this build
+if(TARGET lockstep_jemalloc)
+  set(_installed_jemalloc ON)
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/lockstep-config.cmake.in
   ${PROJECT_BINARY_DIR}/lockstep-config.cmake
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

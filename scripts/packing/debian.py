@@ -12,7 +12,7 @@ from packing import elf, tree
 
 HOME = "usr/lib/lockstep"
 # What a program that uses the library is built with, besides Debian's libraries.
-COMPILER = ("g++", "cmake", "nlohmann-json3-dev", "libarchive-dev")
+COMPILER = ("g++", "cmake", "nlohmann-json3-dev", "libarchive-dev", "libjemalloc-dev")
 # `weights get` and `data get` open libcurl, without which all else works.
 CONTROL = """\
 Package: lockstep

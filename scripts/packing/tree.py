@@ -39,6 +39,8 @@ class Build:
         self.libtorch = pathlib.Path(values["LOCKSTEP_LIBTORCH"])
         self.arrow = pathlib.Path(values.get("LOCKSTEP_ARROW") or "/nowhere")
         self.pages = pathlib.Path(values["LOCKSTEP_PAGES"])
+        linked = ["libarchive.a", *(["libjemalloc_pic.a"] if values.get("LOCKSTEP_JEMALLOC") == "ON" else [])]
+        self.linked = [pathlib.Path(name) for name in linked]  # into the programs
         self.torch_version = next(self.libtorch.glob("torch-*.dist-info")).name.split("-")[1].removesuffix(".dist")
 
     def seconds(self):
@@ -80,7 +82,7 @@ class Tree:
     def _carry(self):
         carried = self.folder / CARRIED
         carried.mkdir()
-        of_debian = [pathlib.Path("libarchive.a"), pathlib.Path("libjemalloc_pic.a")]  # are linked into the programs
+        of_debian = list(self.build.linked)
         for name, path in sorted(self._foreign_libraries().items()):
             if self.kind == "deb" and self.build.arrow not in path.parents:
                 continue

@@ -98,6 +98,13 @@ def check_found(cmake, work, options, environment):
     configure = [cmake, "-S", project, "-B", work / "found-build", *options]
     runs.checked(*configure, env=environment)
 
+    (project / "main.cpp").write_text('#include "lockstep/lockstep.h"\nint main() {}\n')
+    (project / "CMakeLists.txt").write_text(f"{start}find_package(lockstep 0.1 REQUIRED)\nadd_executable(main main.cpp)\n"
+                                            "target_link_libraries(main PRIVATE lockstep::lockstep)\n")
+    runs.checked(*configure, "-DLOCKSTEP_JEMALLOC=OFF", env=environment)
+    runs.checked(*configure, "-DLOCKSTEP_JEMALLOC=ON", env=environment)
+    (project / "CMakeLists.txt").write_text(f"{start}add_subdirectory(one)\nadd_subdirectory(two)\n")
+
     (other / "torch/lib").mkdir(parents=True)
     (other / "torch/lib/libtorch_cpu.so").touch()
     (other / "torch/include/torch/headeronly").mkdir(parents=True)

@@ -12,8 +12,7 @@ extern "C" {
 [[gnu::weak]] int mallctl(const char* name, void* old, size_t* old_size, void* value, size_t value_size);
 
 // What jemalloc reads when the program starts. By default it keeps the largest blocks of all threads in one
-// place, and returns them at once. Huge pages save page faults and misses of the TLB. Weak: a program may
-// have its own.
+// place, and returns them at once. Weak: a program may have its own.
 [[gnu::weak]] extern const char* malloc_conf;
 const char* malloc_conf = "oversize_threshold:0";
 }
@@ -21,12 +20,21 @@ const char* malloc_conf = "oversize_threshold:0";
 namespace lockstep::device {
 namespace {
 
+unsigned arena_number(const char* name) {
+  unsigned number = 0;
+  size_t size = sizeof number;
+  mallctl(name, &number, &size, nullptr, 0);
+  return number;
+}
+
+void purge_arena(unsigned arena) {
+  mallctl(("arena." + std::to_string(arena) + ".purge").c_str(), nullptr, nullptr, nullptr, 0);
+}
+
 // Of jemalloc: arenas that exist, and those that threads will get.
 void keep_pages_of_arenas() {
   ssize_t never = -1;
-  unsigned arenas = 0;
-  size_t size = sizeof arenas;
-  mallctl("arenas.narenas", &arenas, &size, nullptr, 0);
+  const unsigned arenas = arena_number("arenas.narenas");
   for (const char* pages : {"dirty", "muzzy"}) {
     const std::string decay = std::string(pages) + "_decay_ms";
     mallctl(("arenas." + decay).c_str(), nullptr, nullptr, &never, sizeof never);
@@ -57,7 +65,12 @@ void give_freed_memory_back() {
     malloc_trim(0);
     return;
   }
-  mallctl("arena.4096.purge", nullptr, nullptr, nullptr, 0);  // MALLCTL_ARENAS_ALL
+  constexpr unsigned kAllArenas = 4096;  // MALLCTL_ARENAS_ALL
+  purge_arena(kAllArenas);
+}
+
+void give_freed_memory_of_thread_back() {
+  if (mallctl != nullptr) purge_arena(arena_number("thread.arena"));
 }
 
 int64_t peak_memory_bytes() {

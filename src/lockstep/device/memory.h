@@ -16,6 +16,10 @@ void keep_freed_memory();
 /// milliseconds; any thread.
 void give_freed_memory_back();
 
+/// The same for what this thread has freed and no other thread gets; with glibc's allocator others get it,
+/// and nothing is returned.
+void give_freed_memory_of_thread_back();
+
 /// The peak memory of this process, in bytes.
 int64_t peak_memory_bytes();
 

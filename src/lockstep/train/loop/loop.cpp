@@ -103,7 +103,7 @@ EndReason Training::run() {
   if (state_.pieces > 1) step_groups_.normalize_pieces();
   update_->begin(state_.step);
   kept_inputs_.open(weights_, prototype_);
-  device::give_freed_memory_back();  // what this thread has freed is not for the workers
+  device::give_freed_memory_of_thread_back();  // the workers do not get it
   try {
     group_.run([&](Share thread) { work(thread); });
   } catch (...) {
