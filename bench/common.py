@@ -15,7 +15,9 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CACHE = Path(os.environ.get("LOCKSTEP_CACHE", Path.home() / ".cache" / "lockstep"))
+# As scripts/setup has it.
+CACHE = Path(os.environ.get("LOCKSTEP_CACHE") or
+             Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lockstep")
 PEERS_PYTHON = CACHE / "peers" / "bin" / "python"
 TORCHRUN = CACHE / "peers" / "bin" / "torchrun"
 TEST_DATA = Path(os.environ.get("LOCKSTEP_TEST_DATA", ROOT / ".." / "shared" / "data")).resolve()

@@ -16,8 +16,9 @@ import time
 import urllib.error
 import urllib.request
 
-CACHE = pathlib.Path(os.environ.get("LOCKSTEP_CACHE", pathlib.Path.home() / ".cache" / "lockstep"))
-WEED = pathlib.Path(os.environ.get("LOCKSTEP_WEED", CACHE / "peers" / "bin" / "weed"))
+import common
+
+WEED = pathlib.Path(os.environ.get("LOCKSTEP_WEED", common.CACHE / "peers" / "bin" / "weed"))
 KEY_ID = "LOCKSTEPTESTKEYID"
 SECRET = "lockstep-test-secret-0815"
 SECONDS_TO_START = 60
